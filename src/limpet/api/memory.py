@@ -187,7 +187,7 @@ class MemoryOperations(Handle):
                 since=since,
                 until=until,
                 as_of=as_of,
-                records=RecordFilter.of(layers, types, tags, metadata) if layers or types or tags or metadata else None,
+                records=RecordFilter.of(layers, types, tags, metadata) or None,
             ),
             chosen,
             count if rerank is None else max(count, settings.rerank),

@@ -76,10 +76,6 @@ class TurnMessage:
             message.is_error,
         )
 
-    def contains(self, sentence: str) -> bool:
-        """Whether the words stand in the message: in its text, or in what a tool was called with."""
-        return sentence in self.text or any(sentence in text for call in self.tool_calls for text in iter_texts(call))
-
 
 def mark_unlearned(message: Message) -> Message:
     """The message with all of its text marked as nothing to learn from."""

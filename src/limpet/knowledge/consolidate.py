@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta, tzinfo
 from functools import partial
 from typing import NamedTuple
 
 from limpet.config import ChunkSettings, LearningSettings
-from limpet.errors import ProviderError, SessionNotFound
+from limpet.errors import SessionNotFound
 from limpet.knowledge import duplicates, llm_digest
 from limpet.knowledge import remember as memory
 from limpet.knowledge.duplicates import DuplicateMerge, find_near_pairs
@@ -202,25 +202,13 @@ class Consolidator:
         """By a model; turns it leaves out, and all of them without a model, by rules."""
         most, count = self.settings.summary_tokens, self.count
         texts = [format_turn(turn) for turn in day.turns]
-        sentences = self._ask_llm(texts)
+        sentences = llm_digest.try_digest(self.llm, "day", texts, most, self.llm_timeout)
         if not sentences:
             return digest_day(day, most, count)
         covered = {source for sentence in sentences for source in sentence.sources}
         lines = [(min(sentence.sources), DigestLine(sentence.text)) for sentence in sentences]
         lines += [(at, DigestLine(text, of="turns")) for at, text in enumerate(texts) if at not in covered]
         return fit_lines([line for _, line in sorted(lines, key=lambda item: item[0])], most, count)
-
-    def _ask_llm(self, texts: Sequence[str]) -> list[llm_digest.DigestSentence]:
-        if self.llm is None:
-            return []
-        most, timeout = self.settings.summary_tokens, self.llm_timeout
-        try:
-            return llm_digest.digest_texts(self.llm, "day", texts, most, timeout)
-        except ProviderError as error:
-            log.warning("%s summed up no day; a digest stands in for it: %s", self.llm.name, error)
-        except Exception:  # why: a model given by the caller may raise anything; a digest needs none
-            log.warning("%s summed up no day; a digest stands in for it", self.llm.name, exc_info=True)
-        return []
 
 
 def _keep_usage(wanted: Record, now: Record) -> Record:

@@ -19,8 +19,8 @@ from functools import partial
 
 from limpet.config import Config
 from limpet.errors import ConfigError, MigrationError, RecordNotFound, StorageError
-from limpet.knowledge import remember
-from limpet.knowledge.redact import OneTransaction, SessionRedactor, Transactions, find_masked, split_pages
+from limpet.knowledge import redact, remember
+from limpet.knowledge.redact import OneTransaction, SessionRedactor, Transactions, find_masked
 from limpet.knowledge.remaining import FORGOTTEN_MARK, Place, RemainingFinder, find_turns
 from limpet.knowledge.remember import RecordChunker, RecordSelector
 from limpet.knowledge.repository import Records
@@ -32,7 +32,7 @@ from limpet.model.note import day_name, describe_note, redact_lines
 from limpet.model.record import Forgotten, Origin, Record, RecordQuery
 from limpet.model.scope import Partition, Scope, user_partition
 from limpet.model.tokens import TokenCounter
-from limpet.model.values import Clock
+from limpet.model.values import Clock, split_pages
 from limpet.notes.user_notes import UserNotes
 from limpet.search import recipes
 from limpet.search.analysis import Question
@@ -279,7 +279,7 @@ class Forgetter:
     ) -> Forgotten:
         tenant, counts = finder.owner.tenant, Counter[str]()
         counts["messages"] += self._redact_sessions(store, tenant, going.trail)
-        for page in split_pages(going.beside):
+        for page in split_pages(going.beside, redact.PAGE):
             counts["versions"] += store.write(partial(self._redact_sources, records=page, cut=cut))
         counts = +counts
         gone = self._delete_pages(
@@ -294,7 +294,7 @@ class Forgetter:
 
     def _delete_pages(self, store: Transactions, records: Sequence[Record], cut: RecordChunker) -> Forgotten:
         counts, ids = Counter[str](), list[str]()
-        for page in split_pages(records):
+        for page in split_pages(records, redact.PAGE):
             gone = store.write(partial(self._delete_page, records=page, cut=cut))
             counts.update(gone.counts)
             ids += gone.ids

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from limpet.errors import InvalidInput
+from limpet.errors import InvalidInput, ProviderError
 from limpet.knowledge.similarity import compute_signature
 from limpet.model.values import check_text
 from limpet.providers.llm import Llm, LlmRequest, build_prompt
+
+log = logging.getLogger("limpet.knowledge")
 
 _MOST_SENTENCES = 60
 _ENOUGH = 0.6  # of a sentence's words stand in its sources; the rest may be the writer's
@@ -74,6 +77,21 @@ def digest_texts(llm: Llm, name: str, texts: Sequence[str], most_tokens: int, ti
         if text and sources and _is_text(text) and is_grounded(text, [texts[source] for source in sources]):
             found.append(DigestSentence(text, sources))
     return found
+
+
+def try_digest(
+    llm: Llm | None, name: str, texts: Sequence[str], most_tokens: int, timeout: float
+) -> list[DigestSentence]:
+    """The same; nothing where there is no model, or where it fails."""
+    if llm is None or not texts:
+        return []
+    try:
+        return digest_texts(llm, name, texts, most_tokens, timeout)
+    except ProviderError as error:
+        log.warning("%s wrote no %s; rules stand in for it: %s", llm.name, name, error)
+    except Exception:  # why: a model given by the caller may raise anything; rules need none
+        log.warning("%s wrote no %s; rules stand in for it", llm.name, name, exc_info=True)
+    return []
 
 
 def _is_text(text: str) -> bool:

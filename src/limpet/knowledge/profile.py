@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from limpet.config import ChunkSettings, LearningSettings
-from limpet.errors import ProviderError, StoreReadOnly
+from limpet.errors import StoreReadOnly
 from limpet.knowledge import llm_digest
 from limpet.knowledge import remember as memory
 from limpet.knowledge.prominence import SOURCES
@@ -26,8 +25,6 @@ from limpet.providers.llm import Llm
 from limpet.search.chunk_repository import Chunks
 from limpet.store.store import Store
 from limpet.store.tx import Tx
-
-log = logging.getLogger("limpet.knowledge")
 
 _LONGEST = 240  # characters of a line
 _ABOUT = (RecordType.FACT, RecordType.PREFERENCE, RecordType.CONSTRAINT, RecordType.DECISION)
@@ -201,19 +198,9 @@ class Profiler:
     def compose_lines(self, inputs: Sequence[Record]) -> list[ProfileLine]:
         """As a model words it, every sentence with its sources; by rules without one, or where it names none."""
         most, count = self.settings.profile_tokens, self.count
-        if self.llm is not None and inputs:
-            texts = [record.content for record in inputs]
-            try:
-                told = llm_digest.digest_texts(self.llm, "profile", texts, most, self.llm_timeout)
-            except ProviderError as error:
-                log.warning("%s wrote no profile; rules stand in for it: %s", self.llm.name, error)
-            except Exception:  # why: a model given by the caller may raise anything; rules need none
-                log.warning("%s wrote no profile; rules stand in for it", self.llm.name, exc_info=True)
-            else:
-                found = [ProfileLine(text, tuple(inputs[at].id for at in sources)) for text, sources in told]
-                if fitting := fit_lines(found, most, count):
-                    return fitting
-        return build_lines(inputs, most, count)
+        told = llm_digest.try_digest(self.llm, "profile", [record.content for record in inputs], most, self.llm_timeout)
+        found = [ProfileLine(text, tuple(inputs[at].id for at in sources)) for text, sources in told]
+        return fit_lines(found, most, count) or build_lines(inputs, most, count)
 
     def _save_profile(self, tx: Tx, record: Record, inputs: Sequence[Record], now: datetime) -> Record | None:
         """Unless something changed while it was made: then it is not what is known now, and is not kept."""

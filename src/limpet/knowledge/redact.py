@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from limpet.model.message import Message, Part, TextPart
 from limpet.model.scope import Scope
 from limpet.model.session import Summary
 from limpet.model.tokens import TokenCounter, estimate_tokens
-from limpet.model.values import Clock
+from limpet.model.values import Clock, split_pages
 from limpet.search.analysis import split_sentences
 from limpet.search.graph_repository import GraphTables
 from limpet.security.mask import Secrets, mark_as_word
@@ -48,10 +48,6 @@ class OneTransaction:
         return work(self._tx)
 
 
-def split_pages(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[at : at + PAGE] for at in range(0, len(items), PAGE))
-
-
 @dataclass(frozen=True, slots=True)
 class SessionRedactor:
     """One session, without some sentences."""
@@ -69,7 +65,7 @@ class SessionRedactor:
             return 0
         self.rebuild_summary(said)  # first: a process that is killed behind it leaves messages that lead here again
         return sum(
-            self.store.write(partial(self._redact_page, page=page)) for page in split_pages(sorted(said.items()))
+            self.store.write(partial(self._redact_page, page=page)) for page in split_pages(sorted(said.items()), PAGE)
         )
 
     def _find_changes(self, tx: Tx, *, said: Mapping[int, set[str]]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ from limpet.model.record import Forgotten, Origin, Record, RecordChanges, Record
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.session import SessionInfo
 from limpet.model.types import MAX_TAGS
-from limpet.model.values import from_micros, is_internal
+from limpet.model.values import from_micros, is_internal, split_pages
 from limpet.search.analysis import add_words, analyse, extract_terms
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder, chunk_text
@@ -233,12 +233,8 @@ def find_with_copies(tx: Tx, scope: Scope, record_ids: Sequence[str]) -> list[Re
     while waiting:
         new = {record.id: record for record in waiting if record.id not in found}
         found |= new
-        waiting = [copy for page in _pages(list(new.values())) for copy in _find_copies(tx, page)]
+        waiting = [copy for page in split_pages(list(new.values()), _COPIES_PAGE) for copy in _find_copies(tx, page)]
     return list(found.values())
-
-
-def _pages(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    return (records[at : at + _COPIES_PAGE] for at in range(0, len(records), _COPIES_PAGE))
 
 
 def _find_copies(tx: Tx, records: Sequence[Record]) -> list[Record]:

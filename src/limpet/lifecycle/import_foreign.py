@@ -38,7 +38,7 @@ from limpet.model.scope import Level, Owner, Scope, SessionKey, user_partition
 from limpet.model.session import SessionInfo, SessionQuery, SessionStatus
 from limpet.model.transfer import MAX_LISTED_SKIPS, ImportResult, ImportSkip
 from limpet.model.types import MAX_URI_BYTES
-from limpet.model.values import Clock, IdFactory, check_id, from_micros, uuid7, with_bucket
+from limpet.model.values import Clock, IdFactory, check_id, from_micros, split_pages, uuid7, with_bucket
 from limpet.search.embed import ChunkEmbedder
 from limpet.security.mask import make_mask
 from limpet.security.telemetry import Progress
@@ -151,8 +151,8 @@ class ForeignImporter:
             taken.counts.update(sessions=1, messages=len(found.messages))
             return
         info = self._build_session_info(found, user)
-        for start in range(0, len(found.messages), _MESSAGES):
-            page = fill_missing_times(found.messages[start : start + _MESSAGES], info.created_at)
+        for some in split_pages(found.messages, _MESSAGES):
+            page = fill_missing_times(some, info.created_at)
             entries = prepare_entries(page, self.config.chunks, self.now)
             new, added = self.store.write(partial(self._store_messages, info=info, entries=entries))
             taken.counts.update(sessions=new, messages=added)

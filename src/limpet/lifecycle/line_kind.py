@@ -15,7 +15,7 @@ from limpet.model.dataclass import dataclass
 from limpet.model.lines import LineCodec
 from limpet.model.scope import Level, Owner, Partition, Scope
 from limpet.model.transfer import derive_id
-from limpet.model.values import check_any_id, check_name, with_bucket
+from limpet.model.values import check_any_id, check_name, split_pages, with_bucket
 from limpet.sessions.repository import Sessions
 from limpet.store.tx import Tx
 
@@ -158,13 +158,12 @@ def require_fields(value: Mapping[str, Any], *names: str) -> None:
         raise InvalidInput(f"{', '.join(missing)} is missing")
 
 
-def iter_ids(read: Callable[[str], list[str]]) -> Iterator[list[str]]:
+def iter_ids(read: Callable[[str], list[str]]) -> Iterator[Sequence[str]]:
     """All ids, page by page: ``read`` gives those after one."""
     after = ""
     while ids := read(after):
         after = ids[-1]
-        for start in range(0, len(ids), PAGE):
-            yield ids[start : start + PAGE]
+        yield from split_pages(ids, PAGE)
 
 
 def iter_pages(read: Callable[[Any], list[T]], after: Any, place: Callable[[T], Any]) -> Iterator[T]:

@@ -118,9 +118,6 @@ def _compile(hint: Any) -> Codec:
         return ListCodec(codec(args[0]))
     if origin in _MAPPINGS:
         return _mapping(args)
-    if is_dataclass(origin) or is_typeddict(origin):
-        name = origin.__name__ + "".join(f"Of{each.__name__}" for each in args)
-        return ObjectCodec(name, lambda: _generic_fields(origin, args), origin, origin)
     if origin is not None and origin not in _GENERIC:
         return containers.Opaque(origin)
     return _plain(hint)
@@ -130,12 +127,8 @@ def _compile(hint: Any) -> Codec:
 codec: Callable[[Any], Codec] = cache(_compile)
 
 
-def describe(hint: Any) -> str:
-    """The sentence a hint carries: its own, or that of the type it makes optional."""
-    return _describe(_marks(hint))
-
-
 def _describe(marks: Sequence[Any]) -> str:
+    """The sentence a hint carries: its own, or that of the type it makes optional."""
     return next((mark for mark in reversed(marks) if isinstance(mark, str)), "")
 
 
@@ -414,13 +407,6 @@ def _marks(hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) in (Union, types.UnionType):
         return tuple(mark for each in get_args(hint) for mark in _marks(each))
     return ()
-
-
-def _generic_fields(noun: Any, args: tuple[Any, ...]) -> list[Field]:
-    """The fields of ``Page[Record]``, whose type variable stands for a record."""
-    hints = get_type_hints(noun, include_extras=True)
-    filled = {name: hint[args] if getattr(hint, "__parameters__", ()) else hint for name, hint in hints.items()}
-    return [Field.of(name, hint) for name, hint in filled.items()]
 
 
 def _flat_keys(inner: Codec) -> list[str]:

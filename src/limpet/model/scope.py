@@ -117,7 +117,6 @@ def resolve_owner(scope: Scope, *, everyone: bool = False) -> Owner:
 
 
 MAX_SESSION_KEY = 1024  # with tenant, user and agent it must fit one entry of a PostgreSQL index
-API_KEY_PREFIX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +153,7 @@ def _unescape(part: str) -> str:
     return part.replace("%3A", ":").replace("%25", "%")
 
 
-def derive_user_id(
-    channel: str, *, name: str | None = None, api_key: str | None = None, session: str | None = None
-) -> str:
-    """The user id of a channel's visitor: by phone on WhatsApp, by the key's first characters where there is a key."""
-    if channel == "whatsapp" and name is not None:
-        return f"whatsapp:{name.removesuffix('@s.whatsapp.net')}@s.whatsapp.net"
-    if channel == "tui":
-        return f"tui:{name or 'local'}"
-    visitor = api_key[:API_KEY_PREFIX] if api_key else name or session
-    if not visitor:
-        raise InvalidKey(f"a user of the channel {channel!r} needs a name, an API key or a session")
-    return f"{_escape(channel)}:{visitor}"
-
-
 def default_user_id(key: SessionKey) -> str:
-    """The user a chat belongs to, when the caller names none."""
-    return derive_user_id(key.channel, name=key.chat)
+    """The user a chat belongs to, when the caller names none; on WhatsApp, with the address that phones have there."""
+    end = "@s.whatsapp.net" if key.channel == "whatsapp" else ""
+    return f"{_escape(key.channel)}:{key.chat.removesuffix(end)}{end}"

@@ -9,7 +9,7 @@ since 1970 inside.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -219,6 +219,10 @@ def take_at_most(limit: int, values: Iterable[T], complaint: str) -> list[T]:
     if len(found) > limit:
         raise InvalidInput(f"{complaint}; the limit is {limit:,}")
     return found
+
+
+def split_pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def check_flag(value: object, name: str) -> bool:

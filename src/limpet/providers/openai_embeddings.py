@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Unpack
 
 from limpet.errors import ProviderError
+from limpet.model.values import split_pages
 from limpet.providers.embedder import normalize_vector
 from limpet.providers.http import ADVICE, Endpoint, HttpFailure, JsonAnswer, RetryOptions, check_key
 
@@ -61,8 +62,8 @@ class OpenAiEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []
-        for start in range(0, len(texts), _BATCH):
-            some = [text[:_MAX_CHARS] for text in texts[start : start + _BATCH]]
+        for page in split_pages(texts, _BATCH):
+            some = [text[:_MAX_CHARS] for text in page]
             batch = [text if text.strip() else "." for text in some]  # servers reject a whole batch for an empty text
             vectors += self._parse_answer(self._request_vectors(batch), len(batch))
         return vectors

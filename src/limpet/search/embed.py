@@ -25,7 +25,7 @@ from limpet.model.late import load_modules
 from limpet.model.message import Message
 from limpet.model.scope import Partition
 from limpet.model.text_cache import cache_texts
-from limpet.model.values import check_name
+from limpet.model.values import check_name, split_pages
 from limpet.providers.embedder import Embedder
 from limpet.providers.llm import split_model_name
 from limpet.search.analysis import analyse, flag_chunk, flag_message, format_index_text, strip_names
@@ -184,9 +184,10 @@ class BatchEmbedder:
 
     def embed_texts(self, texts: Sequence[str], progress: Progress | None = None) -> list[Vector]:
         """Raises ProviderError for any failure of the embedder."""
-        load_modules("numpy")  # not in the transaction that stores them
+        if not self._loaded:
+            load_modules("numpy")  # not in the transaction that stores them
         vectors: list[Vector] = []
-        for batch in _batches(texts, self._config.batch):
+        for batch in split_pages(texts, self._config.batch):
             started = monotonic()
             try:
                 vectors += [Vector(self.model, values) for values in self._embed(batch)]
@@ -234,10 +235,6 @@ class BatchEmbedder:
         if monotonic() < self._resting_until:
             raise ProviderError(f"the embedder {self.model} failed a moment ago")
         return Vector(self.model, self._embed([text])[0])
-
-
-def _batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (texts[start : start + size] for start in range(0, len(texts), size))
 
 
 def _check_vectors(raw: Iterable[Iterable[float]], count: int, dimension: int) -> list[tuple[float, ...]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from limpet.model.dataclass import dataclass
 from limpet.model.graph import EntityKind, GraphDraft, GraphSource, Link, Node, NodeMention, RelationKind, first_word
 from limpet.model.scope import Partition, Scope
-from limpet.model.values import from_micros, moment, to_micros
+from limpet.model.values import from_micros, moment, split_pages, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import ENTITIES, RELATIONS
@@ -103,9 +103,8 @@ class GraphTables(Repository):
         stored = dict(zip(cipher.encrypt_all_deterministic(ENTITIES["normal"], ids), ids, strict=True))
         wanted = list(stored)
         known: dict[str, int] = {}
-        for start in range(0, len(wanted), _NAMES_AT_ONCE):
-            page = self._db.to_array(wanted[start : start + _NAMES_AT_ONCE])
-            found = self._db.all("entities.find_ids", {**partition_key(at), "names": page})
+        for page in split_pages(wanted, _NAMES_AT_ONCE):
+            found = self._db.all("entities.find_ids", {**partition_key(at), "names": self._db.to_array(page)})
             known.update((stored[normal], number) for normal, number in found)
         return known
 

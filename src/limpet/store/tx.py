@@ -257,10 +257,6 @@ class Caches:
                 found = self._caches.setdefault(kind.name, Cache(int(self._max_bytes * kind.share)))
         return found
 
-    @property
-    def nbytes(self) -> int:
-        return sum(cache.nbytes for cache in self._all_caches())
-
     def list_partitions(self) -> list[int]:
         """The ids of the partitions that anything is cached of."""
         return sorted({_partition_id(key) for cache in self._all_caches() for key in cache.list_keys()})

@@ -24,7 +24,6 @@ from limpet.model.schema import (
     JsonName,
     ObjectCodec,
     codec,
-    describe,
     to_json,
 )
 
@@ -255,8 +254,7 @@ def test_object_codec_reads_operation_arguments():
         arguments.read({"id": ID, "titel": "x"}, "")
 
 
-def test_describe_returns_description_of_type_hint():
+def test_field_has_description_of_type_hint():
     user = Annotated[str, "the user it belongs to"]
-    assert describe(user | None) == "the user it belongs to"
-    assert describe(Annotated[user | None, "whose"]) == "whose"
-    assert describe(str) == ""
+    hints = (user | None, Annotated[user | None, "whose"], str)
+    assert [Field.of("user", hint).meaning for hint in hints] == ["the user it belongs to", "whose", ""]

@@ -21,7 +21,6 @@ from limpet.model.scope import (
     Scope,
     SessionKey,
     default_user_id,
-    derive_user_id,
     resolve_owner,
 )
 from limpet.model.tokens import estimate_tokens
@@ -133,16 +132,14 @@ def test_session_key_parse_accepts_or_rejects_any_text(text: str) -> None:
     assert SessionKey.parse(str(made)) == made
 
 
-def test_derive_user_id_by_channel() -> None:
-    assert derive_user_id("whatsapp", name="491511") == "whatsapp:491511@s.whatsapp.net"
-    assert derive_user_id("whatsapp", name="491511@s.whatsapp.net") == "whatsapp:491511@s.whatsapp.net"
-    assert derive_user_id("tui") == "tui:local"
-    assert derive_user_id("tui", name="ann") == "tui:ann"
-    assert derive_user_id("ws", api_key="0123456789abcdef") == "ws:01234567"
-    assert derive_user_id("ws", session="s1") == "ws:s1"
-    assert derive_user_id("api", api_key="0123456789abcdef") == "api:01234567"
-    with pytest.raises(InvalidKey):
-        derive_user_id("api")
+def test_default_user_id_names_channel_and_chat() -> None:
+    keys = {
+        SessionKey("whatsapp", "491511"): "whatsapp:491511@s.whatsapp.net",
+        SessionKey("whatsapp", "491511@s.whatsapp.net"): "whatsapp:491511@s.whatsapp.net",
+        SessionKey("tui", "ann"): "tui:ann",
+        SessionKey("a:b", "c:d"): "a%3Ab:c:d",
+    }
+    assert {key: default_user_id(key) for key in keys} == keys
 
 
 @given(st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -207,7 +207,7 @@ def read_messages(session: Fields, skipped: Counter[str]) -> tuple[Message, ...]
     return _sort_messages(found)
 
 
-def fill_missing_times(messages: tuple[Message, ...], moment: datetime) -> tuple[Message, ...]:
+def fill_missing_times(messages: Sequence[Message], moment: datetime) -> tuple[Message, ...]:
     """The messages, those without a time at the moment given."""
     return tuple(message if message.created_at else replace(message, created_at=moment) for message in messages)
 
