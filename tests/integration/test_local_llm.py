@@ -14,7 +14,7 @@ from limpet.errors import ProviderError
 from limpet.providers.anthropic_llm import AnthropicLlm
 from limpet.providers.choose import create_llm
 from limpet.providers.llm import Finish, LlmRequest, build_prompt
-from limpet.providers.openai_llm import OpenAiLlm
+from limpet.providers.openai import OpenAiLlm
 from tests.integration.local_llm import MODEL, LocalLlm, local_llm, missing
 
 pytestmark = [

@@ -37,7 +37,7 @@ def create_embedder(spec: str, *, api_key: str | None = None) -> Embedder | None
     if kind == "none" and not rest:
         return None
     if kind == "openai":
-        from limpet.providers.openai_embeddings import OpenAiEmbedder
+        from limpet.providers.openai import OpenAiEmbedder
 
         model, url = _split_address(rest, "embedder", "bge-m3")
         return OpenAiEmbedder(url, model, api_key)
@@ -75,7 +75,7 @@ def create_llm(spec: str, *, api_key: str | None = None, prices: Prices | None =
     """Create the model that ``spec`` names; None for "none". Prices are per million tokens: (in, out, cached)."""
     kind, _, rest = spec.strip().partition(":")
     if kind == "openai":
-        from limpet.providers.openai_llm import OpenAiLlm
+        from limpet.providers.openai import OpenAiLlm
 
         model, url = _split_address(rest, "language model", "qwen3")
         return OpenAiLlm(url, model, api_key, prices=prices)

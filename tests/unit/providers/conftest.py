@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from limpet.providers.openai_embeddings import OpenAiEmbedder
+from limpet.providers.openai import OpenAiEmbedder
 from tests.unit.providers.embedding_server import KEY, EmbeddingServer, embedding_server
 
 

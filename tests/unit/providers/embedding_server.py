@@ -13,7 +13,7 @@ import pytest
 
 from limpet.errors import ProviderError
 from limpet.providers.fakes import FakeEmbedder
-from limpet.providers.openai_embeddings import OpenAiEmbedder
+from limpet.providers.openai import OpenAiEmbedder
 
 KEY = "sk-very-secret-0123456789"
 HOLDS_OUT = 120  # seconds that a server stays silent; the end of the test releases it

@@ -14,7 +14,7 @@ from limpet.errors import ProviderError
 from limpet.providers.anthropic_llm import AnthropicLlm
 from limpet.providers.http_llm import HttpLlm
 from limpet.providers.llm import LlmRequest, build_prompt
-from limpet.providers.openai_llm import OpenAiLlm
+from limpet.providers.openai import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, Answering, EmbeddingServer, Handler, embedding_server
 
 QUESTION = LlmRequest(build_prompt("Who are you?"), timeout=30)

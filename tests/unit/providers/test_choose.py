@@ -9,8 +9,7 @@ from limpet.providers.anthropic_llm import AnthropicLlm
 from limpet.providers.choose import EMBEDDER_SPECS, LLM_SPECS, create_embedder, create_llm, llm_model
 from limpet.providers.hashed import HashEmbedder
 from limpet.providers.llm import parse_price
-from limpet.providers.openai_embeddings import OpenAiEmbedder
-from limpet.providers.openai_llm import OpenAiLlm
+from limpet.providers.openai import OpenAiEmbedder, OpenAiLlm
 
 
 def test_create_embedder_none_and_hashed():

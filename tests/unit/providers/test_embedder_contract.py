@@ -44,7 +44,7 @@ def embedder(request: pytest.FixtureRequest) -> Embedder:
         from limpet.providers.minilm import MiniLmEmbedder
 
         return MiniLmEmbedder()
-    from limpet.providers.openai_embeddings import OpenAiEmbedder
+    from limpet.providers.openai import OpenAiEmbedder
 
     return OpenAiEmbedder(request.getfixturevalue("server").url, "small", "key")
 

@@ -12,7 +12,7 @@ from limpet.errors import ConfigError
 from limpet.model.message import Message
 from limpet.providers.anthropic_llm import AnthropicLlm
 from limpet.providers.llm import Finish, LlmRequest, ToolSpec, build_prompt
-from limpet.providers.openai_llm import OpenAiLlm
+from limpet.providers.openai import OpenAiLlm
 from tests.unit.providers.embedding_server import KEY, EmbeddingServer, status
 from tests.unit.providers.llm_server import (
     ANTHROPIC,

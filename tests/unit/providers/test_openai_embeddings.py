@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from limpet.errors import ConfigError
-from limpet.providers.openai_embeddings import OpenAiEmbedder
+from limpet.providers.openai import OpenAiEmbedder
 from tests.unit.providers.embedding_server import (
     KEY,
     embedding_server,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from limpet.providers.llm import LlmRequest, build_prompt
-from limpet.providers.openai_llm import OpenAiLlm
+from limpet.providers.openai import OpenAiLlm
 from tests.unit.providers.embedding_server import HOLDS_OUT, KEY, EmbeddingServer, hangs, trickles
 from tests.unit.providers.llm_server import OPENAI, QUESTION, llm_server, refused, streams
 
