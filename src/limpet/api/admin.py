@@ -77,7 +77,7 @@ class AdminOperations(Handle):
         )
         from limpet.knowledge.delete_session import SessionRemover
         from limpet.knowledge.verify import check_knowledge
-        from limpet.lifecycle.verify import check_removals
+        from limpet.lifecycle.verify import ChunkChecker, check_removals
         from limpet.search.verify import check_index
         from limpet.sessions.lifecycle import check_sessions
         from limpet.store.reencrypt import check_encryption
@@ -86,7 +86,7 @@ class AdminOperations(Handle):
             store = runtime.store
             remover = SessionRemover(store, runtime.chunker, runtime.clock)
             removals = check_removals(store, runtime.documents.settle, remover.finish, repair=repair)
-            chunks = runtime.chunk_checker.check(repair=repair)
+            chunks = ChunkChecker(store, runtime.config.chunks, runtime.clock).check(repair=repair)
             return [
                 *store.check_files(),
                 removals,

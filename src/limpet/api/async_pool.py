@@ -129,7 +129,6 @@ def get_method(handle: HasSync[S], method: Callable[Concatenate[S, P], R]) -> Ca
 def run_in_pool(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[HasSync[S], P], Coroutine[Any, Any, R]]:
-    """The method, run on the pool."""
     return run_as(lambda found, _pool: found, method)
 
 

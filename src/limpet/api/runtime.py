@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from limpet.lifecycle.item_sync import ItemSync
     from limpet.lifecycle.purge import Purger
     from limpet.lifecycle.retention import RetentionSweeper
-    from limpet.lifecycle.verify import ChunkChecker
     from limpet.store.encryption_keys import EncryptionKeys
 
 DATABASE = "limpet.db"
@@ -291,10 +290,6 @@ class Runtime:
             )
         to_local = partial(self.notes.to_local, user=partition.owner)
         return ItemSync(self.store, files, to_local, scope, self.chunker, self.embedder, self.clock, self.new_id)
-
-    @late_property("limpet.lifecycle.verify:ChunkChecker")
-    def chunk_checker(self, kind: type[ChunkChecker]) -> ChunkChecker:
-        return kind(self.store, self.config.chunks, self.clock)
 
     @late_property("limpet.lifecycle.purge:Purger")
     def purger(self, kind: type[Purger]) -> Purger:

@@ -56,8 +56,6 @@ _RECORDS_ONLY = ChunkQuery(kinds=(SourceKind.RECORD,))
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """A validated request for a context."""
-
     query: str
     budget: int
     skill: str | None
@@ -284,7 +282,11 @@ class _Collector:
         hits: list[Hit] = self._read_part(hit_section(self.config.context.layout), self._find_hits, [])
         relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
         records: list[Record] = self._read_part("records", lambda: self._find_records(relevance), [])
-        working_memory = self._read_part(ContextSection.WORKING, self._read_working_memory, "")
+        working_memory = self._read_part(
+            ContextSection.WORKING,
+            lambda: KeyValueEntries(self.tx).get_text(self.scope, WORKING_MEMORY, self.config.session.kv_cap),
+            "",
+        )
         profile: tuple[ProfileLine, ...] = self._read_part("the profile", self._read_profile, ())
         zone = self.config.notes.find_zone(self.scope.user)
         return replace(
@@ -409,9 +411,6 @@ class _Collector:
         ):
             return ()
         return to_profile(profile).lines
-
-    def _read_working_memory(self) -> str:
-        return KeyValueEntries(self.tx).get_text(self.scope, WORKING_MEMORY, self.config.session.kv_cap)
 
 
 def _localize(record: Record, zone: str) -> Record:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta, tzinfo
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from limpet.config import ChunkSettings, LearningSettings
@@ -58,12 +59,7 @@ def group_by_day(turns: Iterable[Record], now: datetime, older_than: int, zone: 
             if day < last:
                 found[turn.home, day].append(turn)
     order = sorted(found.items(), key=lambda item: (item[0][1], item[0][0].owner))
-    return [TurnDay(home, day, tuple(sorted(each, key=_sort_key))) for (home, day), each in order]
-
-
-def _sort_key(turn: Record) -> tuple[datetime, str]:
-    assert turn.created_at is not None
-    return turn.created_at, turn.id
+    return [TurnDay(home, day, tuple(sorted(each, key=attrgetter("created_at", "id")))) for (home, day), each in order]
 
 
 def format_turn(turn: Record) -> str:

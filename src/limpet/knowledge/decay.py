@@ -149,7 +149,8 @@ class Fader:
 
     def fade(self, space: Partition, now: datetime, between: Callable[[], None] = lambda: None) -> DecayCounts:
         """Archive what has faded, and delete what was archived long ago."""
-        rules = self.build_rules()
+        limits = self.settings
+        rules = DecayRules(limits.fade_days, limits.delete_archived_days, limits.delete_past_days)
         archived = deleted = 0
         for page in self._iter_pages(space, now, rules):
             between()
@@ -157,10 +158,6 @@ class Fader:
             archived, deleted = archived + done.archived, deleted + done.deleted
             self._drop_lines(space, gone)
         return DecayCounts(archived, deleted)
-
-    def build_rules(self) -> DecayRules:
-        limits = self.settings
-        return DecayRules(limits.fade_days, limits.delete_archived_days, limits.delete_past_days)
 
     def _iter_pages(self, space: Partition, now: datetime, rules: DecayRules) -> Iterator[list[Record]]:
         """Archived ones first: what is archived now is not deleted in the same run."""

@@ -45,8 +45,6 @@ class RemovedSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionRemover:
-    """Removes sessions in slices."""
-
     store: Store
     cut: RecordChunker
     clock: Clock

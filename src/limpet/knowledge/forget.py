@@ -89,9 +89,6 @@ class Provenance:
         found = [each.values() for (owner, _), each in self.said.items() if owner == user]
         return {sentence for values in found for many in values for sentence in many}
 
-    def all_sentences(self) -> set[str]:
-        return {sentence for user, _ in self.said for sentence in self.sentences(user)}
-
 
 @dataclass(frozen=True, slots=True)
 class ForgetPlan:
@@ -234,7 +231,8 @@ class Forgetter:
             with _report_unreadable(left, f"the store of agent {agent}"):
                 places = RemainingFinder(other(), owner, going, query).list_places()
                 left += [f"{place}, in the store of agent {agent}" for place in places]
-        sentences = tuple(sorted(going.trail.all_sentences())) if dry_run else ()
+        said = going.trail.sentences
+        sentences = tuple(sorted({text for user, _ in going.trail.said for text in said(user)})) if dry_run else ()
         named = [*dict.fromkeys(left)]
         if len(named) > _MAX_PLACES:
             named[_MAX_PLACES:] = [f"{len(named) - _MAX_PLACES} more places"]

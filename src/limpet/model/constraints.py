@@ -62,7 +62,6 @@ class Codec:
         return self.read(text, name)
 
     def write(self, value: Any) -> Any:
-        """The JSON value."""
         return value
 
     def schema(self, definitions: Definitions | None = None, mode: Mode = "input") -> dict[str, Any]:
@@ -96,8 +95,6 @@ class WrapperCodec(Codec):
 
 
 class OptionalCodec(WrapperCodec):
-    """A value, or None."""
-
     def accepts(self, value: object) -> bool:
         return value is None or self.inner.accepts(value)
 
@@ -309,8 +306,6 @@ class Boolean(Scalar):
 
 
 class Integer(Scalar):
-    """A whole number."""
-
     json_type, python_types = "integer", (int,)
 
     def __init__(self, least: int = 0, most: int = MAX_NUMBER) -> None:
@@ -442,8 +437,6 @@ class Duration(Scalar):
 
 
 class Choice(Scalar):
-    """One of a few words."""
-
     def __init__(self, words: tuple[Any, ...]) -> None:
         self.words = words
 

@@ -329,10 +329,6 @@ class Question:
             if name.casefold() in text and re.search(rf"\b{re.escape(name)}\b", self.text, re.IGNORECASE)
         ]
 
-    def find_spans(self, years: Iterable[int]) -> list[Span]:
-        """Return the times the question names; a date without a year may be in any of those."""
-        return parse_spans(self.text, self.at, years)
-
 
 @cache
 def _terms_of(words: str) -> frozenset[int]:

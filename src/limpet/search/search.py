@@ -16,7 +16,7 @@ from limpet.model.message import Message
 from limpet.model.record import Record
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import from_micros, short_repr, to_micros
-from limpet.search.analysis import Question, cut_question, find_terms, strip_names
+from limpet.search.analysis import Question, cut_question, find_terms, parse_spans, strip_names
 from limpet.search.chunk_repository import Chunks, PartitionRow
 from limpet.search.graph_walk import GraphScores, score_graph
 from limpet.search.index import vector_queries, word_queries
@@ -149,7 +149,7 @@ def _find_hits(index: SearchIndex, signals: Signals, request: SearchRequest) -> 
     from limpet.search.rank import Ranker  # late, and loaded with the catalogue: it brings numpy
 
     catalogue, recipe = index.catalogue, request.recipe
-    named = request.question.find_spans(catalogue.facts.years) if recipe.date else []
+    named = parse_spans(request.question.text, request.question.at, catalogue.facts.years) if recipe.date else []
     if recipe.candidates < request.k:
         recipe = replace(recipe, candidates=request.k)
     mask = _build_mask(index, request.query, request.now)

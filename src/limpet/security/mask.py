@@ -109,11 +109,7 @@ def make_mask(*, enabled: bool) -> Callable[[str], str]:
 
     Messages are stored as they are. What is learned, summarized, noted or put into the graph is masked.
     """
-    return _mask_text if enabled else str
-
-
-def _mask_text(text: str) -> str:
-    return mask_secrets(text).text
+    return (lambda text: mask_secrets(text).text) if enabled else str
 
 
 def mask_secrets(text: str) -> MaskedText:
@@ -121,15 +117,13 @@ def mask_secrets(text: str) -> MaskedText:
     return _mask_short(text) if len(text) <= _CACHED_CHARS else _mask(text)
 
 
-@cache_texts(_CACHED)
-def _mask_short(text: str) -> MaskedText:
-    """A message is masked by all that learns from it, and so is each of its sentences."""
-    return _mask(text)
-
-
 def _mask(text: str) -> MaskedText:
     secrets = Secrets.find(text)
     return MaskedText(secrets.mask(text), tuple(span.kind for span in secrets.spans))
+
+
+# A message is masked by all that learns from it, and so is each of its sentences.
+_mask_short = cache_texts(_CACHED)(_mask)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,6 @@ class ChatLoop:
 
     @property
     def has_memory(self) -> bool:
-        """Whether the agent has a memory at all."""
         return self.memory.config.memory.enabled
 
     @property
