@@ -4,41 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from limpet.errors import InvalidInput, ProviderError
 from limpet.knowledge.similarity import compute_signature
 from limpet.model.values import check_text
 from limpet.providers.llm import Llm, LlmRequest, build_prompt
+from limpet.providers.schema import Schema, closed_object
 
 log = logging.getLogger("limpet.knowledge")
 
 _MOST_SENTENCES = 60
 _ENOUGH = 0.6  # of a sentence's words stand in its sources; the rest may be the writer's
 _MAX_TEXT = 1000  # characters of a text that the model is shown
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["sentences"],
-    "properties": {
-        "sentences": {
-            "type": "array",
-            "maxItems": _MOST_SENTENCES,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["text", "from"],
-                "properties": {
-                    "text": {"type": "string"},
-                    "from": {"type": "array", "items": {"type": "integer"}},
-                },
-            },
-        }
-    },
-}
+_SENTENCE = closed_object({"text": {"type": "string"}, "from": {"type": "array", "items": {"type": "integer"}}})
+SCHEMA = closed_object({"sentences": {"type": "array", "maxItems": _MOST_SENTENCES, "items": _SENTENCE}})
 
 
 class DigestSentence(NamedTuple):
@@ -49,22 +32,32 @@ class DigestSentence(NamedTuple):
 
 
 @cache
-def load_instructions(name: str) -> str:
+def _load_instructions(name: str) -> str:
     """What a model is told to do, from ``prompts/``."""
     return Path(__file__).with_name("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
-def build_request(name: str, texts: Sequence[str], most_tokens: int, timeout: float) -> LlmRequest:
-    """As JSON nothing that was said can pass for a part of the question."""
-    told = [{"number": number, "text": text[:_MAX_TEXT]} for number, text in enumerate(texts, start=1)]
-    system = load_instructions(name).replace("{words}", str(most_tokens * 3 // 5))
+def build_json_request(
+    name: str, told: object, schema: Schema, max_tokens: int, timeout: float, *, strict: bool = True, **words: str
+) -> LlmRequest:
+    """Ask by the instructions of that name, with ``words`` in them, about ``told``.
+
+    As JSON nothing that was said can pass for a part of the question.
+    """
     return LlmRequest(
-        build_prompt(json.dumps({"texts": told}, ensure_ascii=False), system=system),
-        max_tokens=3 * most_tokens + 200,
+        build_prompt(json.dumps(told, ensure_ascii=False), system=_load_instructions(name).format(**words)),
+        max_tokens=max_tokens,
         temperature=0.0,
         timeout=timeout,
-        schema=SCHEMA,
+        schema=schema,
+        strict=strict,
     )
+
+
+def build_request(name: str, texts: Sequence[str], most_tokens: int, timeout: float) -> LlmRequest:
+    told = [{"number": number, "text": text[:_MAX_TEXT]} for number, text in enumerate(texts, start=1)]
+    words = str(most_tokens * 3 // 5)
+    return build_json_request(name, {"texts": told}, SCHEMA, 3 * most_tokens + 200, timeout, words=words)
 
 
 def digest_texts(llm: Llm, name: str, texts: Sequence[str], most_tokens: int, timeout: float) -> list[DigestSentence]:

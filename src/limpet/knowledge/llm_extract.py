@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,13 +11,14 @@ from limpet.errors import ProviderError
 from limpet.knowledge import english
 from limpet.knowledge.attributes import find_label, get_attribute, load_attributes
 from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
-from limpet.knowledge.llm_digest import load_instructions
+from limpet.knowledge.llm_digest import build_json_request
 from limpet.knowledge.read import extract_candidates, read_turn
 from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value
 from limpet.model.dataclass import replace
 from limpet.model.message import Role
 from limpet.model.record import Layer, RecordType
-from limpet.providers.llm import Llm, LlmRequest, TokenUsage, UnusableAnswer, build_prompt
+from limpet.providers.llm import Llm, LlmRequest, TokenUsage, UnusableAnswer
+from limpet.providers.schema import closed_object
 from limpet.providers.structured import Unreadable, parse_object
 from limpet.search.analysis import extract_terms, split_sentences
 
@@ -34,31 +34,15 @@ _TYPES = {
     for kind in "fact preference constraint instruction decision plan relationship failure fix note".split()
 } | {"goal": RecordType.PLAN, "event": RecordType.FACT}
 _STATUSES = ("holds", "ended", "planned", "passing")
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["facts"],
-    "properties": {
-        "facts": {
-            "type": "array",
-            "maxItems": MAX_FACTS,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["type", "statement", "sentence", "subject", "attribute", "value", "status"],
-                "properties": {
-                    "type": {"type": "string", "enum": list(_TYPES)},
-                    "statement": {"type": "string"},
-                    "sentence": {"type": "string"},
-                    "subject": {"type": "string"},
-                    "attribute": {"type": "string"},
-                    "value": {"type": "string"},
-                    "status": {"type": "string", "enum": list(_STATUSES)},
-                },
-            },
-        }
-    },
-}
+_TEXT = {"type": "string"}
+_FACT = closed_object(
+    {
+        "type": {"type": "string", "enum": list(_TYPES)},
+        **dict.fromkeys(("statement", "sentence", "subject", "attribute", "value"), _TEXT),
+        "status": {"type": "string", "enum": list(_STATUSES)},
+    }
+)
+SCHEMA = closed_object({"facts": {"type": "array", "maxItems": MAX_FACTS, "items": _FACT}})
 
 _BULLET = re.compile(r"\s*(?:[-*•‣▪●◦–—+>]+|\(?\[?\d{1,3}[\]).:]+|\[[ xX✓]?\]|[a-z]\))\s+(?:\[[ xX✓]?\]\s+)?")
 _NONE = re.compile(
@@ -82,7 +66,7 @@ _USER = re.compile(r"\b(?:the )?user(?:['’]s)?\b", re.IGNORECASE)
 
 
 def build_request(turn: Sequence[TurnMessage], before: str = "", *, timeout: float = 60.0) -> LlmRequest:
-    """As JSON nothing that was said can pass for a part of the question. System and tool texts are not shown.
+    """Of what was spoken: system and tool texts are not shown.
 
     ``before`` is what was said just before the turn: the question that a short answer belongs to.
     """
@@ -97,15 +81,9 @@ def build_request(turn: Sequence[TurnMessage], before: str = "", *, timeout: flo
         }
         for said in spoken
     ]
-    question = json.dumps({"before": before[-_MAX_BEFORE:], "messages": messages}, ensure_ascii=False)
-    return LlmRequest(
-        build_prompt(question, system=load_instructions("extract").replace("{labels}", ", ".join(load_attributes()))),
-        max_tokens=MAX_TOKENS,
-        temperature=0.0,
-        timeout=timeout,
-        schema=SCHEMA,
-        strict=False,
-    )
+    told = {"before": before[-_MAX_BEFORE:], "messages": messages}
+    labels = ", ".join(load_attributes())
+    return build_json_request("extract", told, SCHEMA, MAX_TOKENS, timeout, strict=False, labels=labels)
 
 
 class LlmExtraction(NamedTuple):

@@ -208,13 +208,10 @@ class Profiler:
         current, old = _read_inputs(tx, record.home, now)
         if compute_digest(current) != compute_digest(inputs):
             return None
-        if not record.content:
-            if old is not None:
-                Records(tx).delete(record.home.scope, old.id)
-            return None
-        # An old profile is not kept as history: it may say what was forgotten.
-        if old is not None:
+        if old is not None:  # it is not kept as history: it may say what was forgotten
             Records(tx).delete(record.home.scope, old.id)
+        if not record.content:
+            return None
         return memory.insert(tx, replace(record, id=old.id) if old else record, memory.RecordChunker(self.chunks))
 
     def refresh(self, space: Partition) -> None:

@@ -36,6 +36,11 @@ _FORMS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
+def closed_object(properties: Mapping[str, Schema]) -> Schema:
+    """An object with all of these properties and no others."""
+    return {"type": "object", "additionalProperties": False, "required": [*properties], "properties": properties}
+
+
 def check_schema(schema: object, where: str = "the schema") -> None:
     """Raise InvalidInput if the schema uses a keyword that is not validated."""
     if not isinstance(schema, Mapping):

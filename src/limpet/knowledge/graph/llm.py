@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from limpet.errors import ProviderError
 from limpet.knowledge import english
 from limpet.knowledge.graph import extract
-from limpet.knowledge.llm_digest import load_instructions
+from limpet.knowledge.llm_digest import build_json_request
 from limpet.knowledge.similarity import fold_text
 from limpet.model.graph import (
     SENTENCE_CHARS,
@@ -22,7 +21,8 @@ from limpet.model.graph import (
     normalize_name,
 )
 from limpet.model.message import Message
-from limpet.providers.llm import Llm, LlmRequest, TokenUsage, build_prompt
+from limpet.providers.llm import Llm, LlmRequest, TokenUsage
+from limpet.providers.schema import closed_object
 from limpet.providers.structured import Unreadable, read_object
 
 MAX_TOKENS = 3000
@@ -31,43 +31,22 @@ _ME = "me"
 _PREDICATE = re.compile(r"[a-z][a-z '-]{0,40}")
 _NUMBER = {"type": "integer"}
 _TEXT = {"type": "string"}
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["entities", "relations"],
-    "properties": {
-        "entities": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["name", "kind", "number"],
-                "properties": {
-                    "name": _TEXT,
-                    "kind": {"type": "string", "enum": [kind.value for kind in EntityKind]},
-                    "number": _NUMBER,
-                },
-            },
-        },
-        "relations": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["subject", "predicate", "object", "sentence", "number", "holds"],
-                "properties": {
-                    **dict.fromkeys(("subject", "predicate", "object", "sentence"), _TEXT),
-                    "number": _NUMBER,
-                    "holds": {"type": "boolean"},
-                },
-            },
-        },
-    },
-}
+_ENTITY = closed_object(
+    {"name": _TEXT, "kind": {"type": "string", "enum": [kind.value for kind in EntityKind]}, "number": _NUMBER}
+)
+_RELATION = closed_object(
+    {
+        **dict.fromkeys(("subject", "predicate", "object", "sentence"), _TEXT),
+        "number": _NUMBER,
+        "holds": {"type": "boolean"},
+    }
+)
+SCHEMA = closed_object(
+    {"entities": {"type": "array", "items": _ENTITY}, "relations": {"type": "array", "items": _RELATION}}
+)
 
 
 def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
-    """As JSON nothing that was said can pass for a part of the question."""
     heard = [
         {
             "number": message.sequence,
@@ -78,14 +57,7 @@ def build_request(messages: Sequence[Message], *, timeout: float) -> LlmRequest:
         for message in messages
         if extract.is_eligible(message)
     ]
-    question = json.dumps({"messages": heard}, ensure_ascii=False)
-    return LlmRequest(
-        build_prompt(question, system=load_instructions("graph")),
-        max_tokens=MAX_TOKENS,
-        temperature=0.0,
-        timeout=timeout,
-        schema=SCHEMA,
-    )
+    return build_json_request("graph", {"messages": heard}, SCHEMA, MAX_TOKENS, timeout)
 
 
 class LlmGraphResult(NamedTuple):
