@@ -11,7 +11,7 @@ from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.runtime import Runtime
 from limpet.context.build import SEARCH_SOURCES, visible_partitions
-from limpet.errors import InvalidInput, RecordNotFound, SessionNotFound, Unsupported
+from limpet.errors import InvalidInput, SessionNotFound, Unsupported
 from limpet.knowledge import remember as memory
 from limpet.knowledge.forget import Forgetter
 from limpet.knowledge.hits import add_note_lines, wants_notes
@@ -362,13 +362,7 @@ def _build_request(
 
 
 def _find_previous(tx: Tx, home: Owner, asked: IdempotencyKey | None, now: datetime) -> Record | None:
-    def find(tx: Tx, record_id: str) -> Record:
-        found = Records(tx).get(home.scope, record_id)
-        if found is None:
-            raise RecordNotFound(f"record {record_id} of this idempotency_key was deleted; use a new key")
-        return found
-
-    return idempotency.find_existing(tx, home.space, asked, find, now)
+    return idempotency.find_existing(tx, home.space, asked, partial(Records(tx).get, home.scope), now)
 
 
 def _get_forgetter(get_runtime: Callable[[], Runtime]) -> Forgetter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from limpet.api import parameters as arg
@@ -468,13 +469,7 @@ def _parse_end(value: datetime | str | None, zone: str) -> datetime | None:
 
 
 def _find_previous(tx: Tx, scope: Scope, asked: IdempotencyKey | None, now: datetime) -> Schedule | None:
-    def find(tx: Tx, schedule_id: str) -> Schedule:
-        found = Schedules(tx).get(scope, schedule_id)
-        if found is None:
-            raise ScheduleNotFound(f"schedule {schedule_id} of this idempotency_key was deleted; use a new key")
-        return found
-
-    return idempotency.find_existing(tx, resolve_owner(scope).space, asked, find, now)
+    return idempotency.find_existing(tx, resolve_owner(scope).space, asked, partial(Schedules(tx).get, scope), now)
 
 
 def make_run_handlers(view: View, callback: Callback, notify: Notifier | None) -> RunHandlers:

@@ -15,7 +15,6 @@ or pinned does not fade, and neither does a copy of it. What is no longer true i
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
@@ -156,7 +155,7 @@ class Fader:
             between()
             done, gone = self._apply_page(page, now, rules)
             archived, deleted = archived + done.archived, deleted + done.deleted
-            self._drop_lines(space, gone)
+            self.notes.delete_lines_of(space.tenant, gone)
         return DecayCounts(archived, deleted)
 
     def _iter_pages(self, space: Partition, now: datetime, rules: DecayRules) -> Iterator[list[Record]]:
@@ -209,14 +208,6 @@ class Fader:
             return DecayCounts(archived, len(gone)), gone
 
         return self.store.write(write)
-
-    def _drop_lines(self, space: Partition, gone: Sequence[tuple[str | None, str]]) -> None:
-        by_user: dict[str, list[str]] = defaultdict(list)
-        for user, id in gone:
-            if user is not None:
-                by_user[user].append(id)
-        for user, ids in sorted(by_user.items()):
-            self.notes.delete_item_lines(space.tenant, user, ids)
 
     def _has_more(self, space: Partition) -> bool:
         """Whatever the records' times are: one that was learned by a clock that is ahead may fade, too."""

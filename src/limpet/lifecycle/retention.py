@@ -158,7 +158,7 @@ class _Sweep:
         while found := self.sweeper.store.read(lambda tx: ExpiredRows(tx).sessions_before(scope, before, _SESSIONS)):
             for session in found:
                 while gone := self.sweeper.store.write(partial(self._drop_turns, scope=session, before=before)):
-                    self._drop_lines((session.user, id) for id in gone)
+                    self.sweeper.notes.delete_lines_of(self.tenant, ((session.user, id) for id in gone))
                     counts["records"] += len(gone)
                     self.between()
                 self.between()
@@ -221,7 +221,8 @@ class _Sweep:
             count, after = count + len(page), page[-1]
             if not self.dry_run:
                 self.between()
-                self._drop_lines(self.sweeper.store.write(partial(self._delete_records, ids=page)))
+                gone = self.sweeper.store.write(partial(self._delete_records, ids=page))
+                self.sweeper.notes.delete_lines_of(self.tenant, gone)
         return count
 
     def _delete_records(self, tx: Tx, *, ids: Iterable[str]) -> list[tuple[str | None, str]]:
@@ -229,14 +230,6 @@ class _Sweep:
         for record in found:
             Records(tx).delete(self._scope, record.id)
         return [(record.user, record.id) for record in found]
-
-    def _drop_lines(self, gone: Iterable[tuple[str | None, str]]) -> None:
-        by_user: dict[str, list[str]] = defaultdict(list)
-        for user, id in gone:
-            if user is not None:
-                by_user[user].append(id)
-        for user, ids in sorted(by_user.items()):
-            self.sweeper.notes.delete_item_lines(self.tenant, user, ids)
 
     def sweep_notes(self, before: datetime) -> int:
         """The notes of days that are over. MEMORY.md is the user's own, and stays."""

@@ -8,6 +8,7 @@ program that was killed in between leaves that to the next one.
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from datetime import date, datetime
@@ -307,7 +308,7 @@ class UserNotes:
         self.store.write(lambda tx: tx.db.run("items.forget_states", {}))
         for partition in self._list_partitions():
             files = self.files(partition)
-            if files is None or not (notes := self.store.read(partial(_find_all, partition=partition))):
+            if files is None or not (notes := self.store.read(lambda tx: Notes(tx).find(partition))):  # noqa: B023 - read at once
                 continue
             with files.lock():
                 for note in notes.values():
@@ -341,6 +342,15 @@ class UserNotes:
         if files.folder.is_dir():
             with lock_notes_file(files.root, files.folder / SYNC):
                 files.delete_records(ids)
+
+    def delete_lines_of(self, tenant: str, gone: Iterable[tuple[str | None, str]]) -> None:
+        """The same of records of several users, each with its user, or None: such a record has no line."""
+        by_user: dict[str, list[str]] = defaultdict(list)
+        for user, id in gone:
+            if user is not None:
+                by_user[user].append(id)
+        for user, ids in sorted(by_user.items()):
+            self.delete_item_lines(tenant, user, ids)
 
 
 def _keep(text: str) -> str:
@@ -395,10 +405,6 @@ class _NoteEdit:
 def _is_as_written(text: str, note: Note) -> bool:
     """Whether nobody else has changed a file with this text."""
     return text == note.text or compute_version(text) == note.mirrored
-
-
-def _find_all(tx: Tx, partition: Partition) -> dict[str, Note]:
-    return Notes(tx).find(partition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
-from limpet.errors import IdempotencyConflict
+from limpet.errors import IdempotencyConflict, RecordNotFound, ScheduleNotFound
 from limpet.model.dataclass import dataclass
 from limpet.model.scope import Partition, Scope
 from limpet.model.values import check_name, from_micros, to_micros
@@ -20,7 +20,6 @@ from limpet.store.tx import Partitions, Repository, Tx, partition_params
 _ENTRY = RowLayout(IDEMPOTENCY_KEYS, "resource_id digest created_at")
 
 T = TypeVar("T")
-Lookup = Callable[[Tx, str], T]
 
 _TRIM_LIMIT = 10
 KEY_LIFETIME = timedelta(hours=48)  # how long a key is remembered
@@ -29,6 +28,9 @@ KEY_LIFETIME = timedelta(hours=48)  # how long a key is remembered
 class ResourceKind(StrEnum):
     RECORD = "record"
     SCHEDULE = "schedule"
+
+
+_NOT_FOUND = {ResourceKind.RECORD: RecordNotFound, ResourceKind.SCHEDULE: ScheduleNotFound}
 
 
 class IdempotencyEntry(NamedTuple):
@@ -84,11 +86,12 @@ class IdempotencyKeys(Repository):
 
 
 def find_existing(
-    tx: Tx, partition: Partition, asked: IdempotencyKey | None, find: Lookup[T], now: datetime
+    tx: Tx, partition: Partition, asked: IdempotencyKey | None, get: Callable[[str], T | None], now: datetime
 ) -> T | None:
-    """What was made when the same was asked for under this key; None where it is new. Raises IdempotencyConflict.
+    """What was made when the same was asked for under this key; None where it is new.
 
-    A concurrent request with the same key waits here until this transaction ends.
+    Raises IdempotencyConflict for another request, and NotFound where ``get`` does not find it any more. A concurrent
+    request with the same key waits here until this transaction ends.
     """
     if asked is None:
         return None
@@ -100,7 +103,9 @@ def find_existing(
         raise IdempotencyConflict(
             f"this idempotency_key was used for another {asked.thing}; use a new key for each request"
         )
-    return find(tx, made.id)
+    if (found := get(made.id)) is None:
+        raise _NOT_FOUND[asked.thing](f"{asked.thing} {made.id} of this idempotency_key was deleted; use a new key")
+    return found
 
 
 def save_key(tx: Tx, partition: Partition, asked: IdempotencyKey | None, made_id: str, now: datetime) -> None:
