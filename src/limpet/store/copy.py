@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,11 +58,8 @@ def restore_file(
     with TemporaryDirectory(prefix="limpet-") as folder:
         copied = Path(folder, "backup.db")
         copy_file(path, copied)
-        source = SqliteStore(str(copied), config, clock)
-        try:
+        with closing(SqliteStore(str(copied), config, clock)) as source:
             rows = source.read(replace_rows)
-        finally:
-            source.close()
     for partition_id in target.caches.list_partitions():
         target.caches.drop_partition(partition_id)
     return rows
@@ -140,9 +138,5 @@ def copy_to_file(
     """A new SQLite file with everything in it, which appears whole or not at all."""
     from limpet.store.sqlite.store import SqliteStore
 
-    with create_database(path, "copy") as unfinished:
-        target = SqliteStore(str(unfinished), config, clock)
-        try:
-            copy_store(source, target, progress)
-        finally:
-            target.close()
+    with create_database(path, "copy") as unfinished, closing(SqliteStore(str(unfinished), config, clock)) as target:
+        copy_store(source, target, progress)

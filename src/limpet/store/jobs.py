@@ -59,7 +59,7 @@ class Jobs(Repository):
     def finish(self, job: Job, again: datetime | None = None) -> None:
         """The job's effect is in this transaction: with it the job is done, or comes again. Raises LeaseLost."""
         if not _finish(self._db, job, again):
-            raise LeaseLost(f"the lease of job {job.id} ({job.kind}) has ended, and another worker has claimed it")
+            raise _lease_lost(job)
 
     def find(self, scope: Scope, query: JobQuery, now: datetime) -> list[JobInfo]:
         """A whole tenant's, here and below: a narrower scope is refused."""
@@ -252,6 +252,10 @@ def _fail(tx: Tx, job: Job, error: str, run_at: datetime, *, dead: bool) -> bool
     return bool(tx.db.run("jobs.fail", stored))
 
 
+def _lease_lost(job: Job) -> LeaseLost:
+    return LeaseLost(f"the lease of job {job.id} ({job.kind}) has ended, and another worker has claimed it")
+
+
 def _lease_params(job: Job) -> dict[str, Any]:
     params = _job_params(job.partition, job.kind, job.detail)
     return {**params, "id": job.id, "leased_until": to_micros(job.leased_until)}
@@ -337,9 +341,7 @@ class JobLease:
             return
         renewed = self._queue.renew(self.job, now + self._lease)
         if renewed is None:
-            raise LeaseLost(
-                f"the lease of job {self.job.id} ({self.job.kind}) has ended, and another worker has claimed it"
-            )
+            raise _lease_lost(self.job)
         self.job = renewed
 
     def finish(self, tx: Tx, again: datetime | None = None) -> None:

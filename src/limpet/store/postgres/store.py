@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from typing import TypeVar
 
 from limpet.config.setting import hide_password
@@ -128,24 +129,16 @@ class PostgresStore(Store):
         if not vacuum:
             return ErasureState.VACUUM
         self._refuse_fork()
-        with block_forks():
-            connection = PostgresConnection(self._url, self._config, self.caches)
-            try:
-                for table in TABLES:
-                    connection.db.execute(f"VACUUM FULL {table.name}")
-                    yield_to_fork()
-            finally:
-                connection.close()
+        with block_forks(), closing(PostgresConnection(self._url, self._config, self.caches)) as connection:
+            for table in TABLES:
+                connection.db.execute(f"VACUUM FULL {table.name}")
+                yield_to_fork()
         return ErasureState.GONE
 
     def distribute(self) -> Mapping[str, list[str]]:
         self._refuse_fork()
-        with block_forks():
-            connection = self._connect_writer()
-            try:
-                return _distribute_tables(connection)
-            finally:
-                connection.close()
+        with block_forks(), closing(self._connect_writer()) as connection:
+            return _distribute_tables(connection)
 
     def backup(self, path: str, progress: Progress | None = None) -> None:
         """A backup of PostgreSQL is a SQLite file: it can be opened anywhere, and copied back."""

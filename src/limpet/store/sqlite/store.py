@@ -110,24 +110,18 @@ class SqliteStore(Store):
         if self._rolls_back or self._readers is None or os.path.getsize(self.path) > _MAX_REHEARSED_BYTES:
             return super().rehearse(work)
         self._refuse_fork()
-        with block_forks():
-            connection = self._copy_into_memory()
-            try:
-                return self._with_connection(connection).write(work)
-            finally:
-                connection.close()
+        with block_forks(), closing(self._copy_into_memory()) as connection:
+            return self._with_connection(connection).write(work)
 
     def _copy_into_memory(self) -> SqliteConnection:
-        source = self._connect_reader()
-        target = SqliteConnection(MEMORY, self._config, Caches(), self.encryption)
-        try:
-            source.raw.backup(target.raw)
-        except sqlite3.Error as error:
-            target.close()
-            raise translate_error(error, self.path) from error
-        finally:
-            source.close()
-        return target
+        with closing(self._connect_reader()) as source:
+            target = SqliteConnection(MEMORY, self._config, Caches(), self.encryption)
+            try:
+                source.raw.backup(target.raw)
+            except sqlite3.Error as error:
+                target.close()
+                raise translate_error(error, self.path) from error
+            return target
 
     def _with_connection(self, connection: SqliteConnection) -> SqliteStore:
         """The same store on another connection alone. What waits for this thread's next write is not its concern."""
@@ -204,11 +198,8 @@ class SqliteStore(Store):
             if self._readers is None:
                 self._writer.run_exclusive(lambda: _backup(self._connection, unfinished, progress))
                 return
-            source = self._connect_reader()
-            try:
+            with closing(self._connect_reader()) as source:
                 _backup(source, unfinished, progress)
-            finally:
-                source.close()
 
 
 def copy_file(path: str, target: Path) -> None:
