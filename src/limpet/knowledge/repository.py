@@ -143,8 +143,7 @@ class Records(Repository):
 
     def _lock_in(self, space: Partition, key: dict[str, int], record_id: str) -> Record | None:
         where = f"{_IN_PARTITION} AND r.id = :id"
-        row = self._db.one("records.select", {**key, "id": record_id}, where=where, order=self._db.for_update)
-        return None if row is None else next(self.decrypt_records(space.tenant, [row]))
+        return self._read_one(space.tenant, {**key, "id": record_id}, where, self._db.for_update)
 
     def _put_labels(self, cipher: Cipher, key: dict[str, int], record: Record) -> None:
         at = {**key, "id": record.id}
@@ -188,18 +187,20 @@ class Records(Repository):
             "key": stored,
         }
         where = f"{_OF_PARTITION} AND r.level = :of_level AND r.owner = :of_owner AND r.key = :key"
-        row = self._db.one("records.select", params, where=where, order=self._db.for_update if lock else "")
-        return None if row is None else next(self.decrypt_records(home.scope.tenant, [row]))
+        return self._read_one(home.scope.tenant, params, where, self._db.for_update if lock else "")
 
     def _select_one(self, scope: Scope, record_id: str, order: str) -> Record | None:
         clauses, params = build_scope_clauses(scope, record_id)
         params["id"] = record_id
-        row = self._db.one("records.select", params, where=" AND ".join([*clauses, "r.id = :id"]), order=order)
-        if row is None:
+        found = self._read_one(scope.tenant, params, " AND ".join([*clauses, "r.id = :id"]), order)
+        if found is None:
             clauses = [clause for clause in clauses if scope.user is not None or clause != "r.bucket = :bucket"]
-            where = " AND ".join([*clauses, "r.external_id = :id"])
-            row = self._db.one("records.select", params, where=where, order=order)
-        return None if row is None else next(self.decrypt_records(scope.tenant, [row]))
+            found = self._read_one(scope.tenant, params, " AND ".join([*clauses, "r.external_id = :id"]), order)
+        return found
+
+    def _read_one(self, tenant: str, params: Params, where: str, order: str) -> Record | None:
+        row = self._db.one("records.select", params, where=where, order=order)
+        return None if row is None else next(self.decrypt_records(tenant, [row]))
 
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
         if query.as_of is not None:
