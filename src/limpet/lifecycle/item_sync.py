@@ -289,4 +289,4 @@ class ItemMirror:
 
 
 def _save_state(tx: Tx, *, partition_id: int, state: str) -> None:
-    tx.db.run("properties.set", {"name": f"items {partition_id}", "value": state})
+    tx.db.set_property(f"items {partition_id}", state)

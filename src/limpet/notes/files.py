@@ -24,7 +24,6 @@ from limpet.store.files import (
     write_atomic,
 )
 from limpet.store.store import Store
-from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.notes")
 
@@ -208,19 +207,18 @@ def bind_folder(store: Store, folder: Path, fresh: str) -> bool:
 def is_bound(store: Store, folder: Path) -> bool:
     """Whether the folder is this store's."""
     marked = (read_bytes(folder / MARK) or b"").decode(errors="replace").strip()
-    return bool(marked) and store.read(_find_mark) == marked
+    return bool(marked) and _find_mark(store) == marked
 
 
 def unbind_folder(store: Store) -> None:
     """A copy of a store has no folder: that is the first one's."""
-    if store.read(_find_mark):
+    if _find_mark(store):
         _set_mark(store, "")
 
 
 def _set_mark(store: Store, mark: str) -> None:
-    store.write(lambda tx: tx.db.run("properties.set", {"name": _PROPERTY, "value": mark}))
+    store.write(lambda tx: tx.db.set_property(_PROPERTY, mark))
 
 
-def _find_mark(tx: Tx) -> str | None:
-    row = tx.db.one("properties.get", {"name": _PROPERTY})
-    return None if row is None else str(row[0])
+def _find_mark(store: Store) -> str | None:
+    return store.read(lambda tx: tx.db.get_property(_PROPERTY))

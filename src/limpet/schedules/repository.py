@@ -255,12 +255,12 @@ class ScheduleQueue(Repository):
 
     def note_runner(self, now: datetime) -> None:
         """Remember that a runner looked for what is due."""
-        self._db.run("properties.set", {"name": _RUNNER, "value": str(to_micros(now))})
+        self._db.set_property(_RUNNER, str(to_micros(now)))
 
     def find_runner(self) -> datetime | None:
         """When a runner last looked, to about ten minutes; None: never."""
-        row = self._db.one("properties.get", {"name": _RUNNER})
-        return None if row is None else from_micros(int(row[0]))
+        found = self._db.get_property(_RUNNER)
+        return None if found is None else from_micros(int(found))
 
     def claim(self, now: datetime, until: datetime, scope: Scope | None = None) -> ScheduleLease | None:
         """Claim the schedule that has been due longest, of a scope or of all, until the lease ends."""

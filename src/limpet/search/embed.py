@@ -42,7 +42,7 @@ _MOST_DIMENSIONS = 16_000  # more than any model has
 _QUESTIONS = 256  # cached question vectors: a context often repeats the question of a recall
 _REST_S = 30.0  # seconds without attempts after a failure, so that questions do not all wait for a slow embedder
 _BATCH = 64
-_MODEL = "model"
+MODEL = "model"  # the property that names the model whose vectors are stored
 MAX_REFUSALS = 3  # consecutive rejected texts after which the embedder counts as failed
 
 
@@ -301,17 +301,12 @@ def set_embedding_model(store: Store, model: str, now: datetime) -> None:
     """Set the model whose vectors are stored, and enqueue jobs for missing vectors."""
 
     def change(tx: Tx) -> None:
-        if _find_model(tx) != model:
-            tx.db.run("properties.set", {"name": _MODEL, "value": model})
+        if tx.db.get_property(MODEL) != model:
+            tx.db.set_property(MODEL, model)
             jobs.enqueue_for_all_partitions(tx.db, EMBED, model, now)
 
-    if store.read(_find_model) != model:
+    if store.read(lambda tx: tx.db.get_property(MODEL)) != model:
         store.write(change, exclusive=True)  # else a chunk that is stored meanwhile gets no job
-
-
-def _find_model(tx: Tx) -> str | None:
-    row = tx.db.one("properties.get", {"name": _MODEL})
-    return None if row is None else str(row[0])
 
 
 def embed_missing(

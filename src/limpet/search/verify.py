@@ -12,6 +12,7 @@ from limpet.model.values import from_micros
 from limpet.search import word_index
 from limpet.search.analysis import ANALYZER_VERSION, add_words, analyse, format_index_text, pack_terms
 from limpet.search.chunk_repository import PartitionRow
+from limpet.search.embed import MODEL
 from limpet.store import jobs
 from limpet.store.encryption import RowLayout
 from limpet.store.store import Store
@@ -26,7 +27,7 @@ _CHUNK = RowLayout(CHUNKS, "ordinal word_count terms text kind name created_at")
 
 def record_analyzer(store: Store) -> None:
     """Store the analysis version in a new store; warn if it differs."""
-    stored_version = store.read(_find_analyzer)
+    stored_version = store.read(lambda tx: tx.db.get_property(_ANALYSIS))
     if stored_version is None:
         store.write(_save_analyzer)
     elif stored_version != ANALYZER_VERSION:
@@ -37,17 +38,12 @@ def record_analyzer(store: Store) -> None:
         )
 
 
-def _find_analyzer(tx: Tx) -> str | None:
-    row = tx.db.one("properties.get", {"name": _ANALYSIS})
-    return None if row is None else str(row[0])
-
-
 def _save_analyzer(tx: Tx) -> None:
-    tx.db.run("properties.set", {"name": _ANALYSIS, "value": ANALYZER_VERSION})
+    tx.db.set_property(_ANALYSIS, ANALYZER_VERSION)
 
 
 def check_index(store: Store, *, repair: bool) -> Iterator[Finding]:
-    stale = store.read(_find_analyzer) != ANALYZER_VERSION
+    stale = store.read(lambda tx: tx.db.get_property(_ANALYSIS)) != ANALYZER_VERSION
     for (partition_id,) in store.read(lambda tx: tx.db.all("partitions.ids", {})):
         check = partial(_check_words, partition_id=partition_id, stale=stale, repair=repair)
         yield store.run_check("words", check, repair=repair)
@@ -129,8 +125,8 @@ def _write_index(db: Db, row: PartitionRow, expected: list[Row]) -> None:
 def _check_vectors(db: Db, *, repair: bool) -> Finding:
     """Check that every chunk has a vector of the current model or a pending job, and that no others are left."""
     models = {name: (model_id, count) for model_id, name, _, count in db.all("models.counts", {})}
-    found, total = db.one("properties.get", {"name": "model"}), db.one("chunks.count", {})
-    current, chunks = found[0] if found else None, total[0] if total else 0
+    current, total = db.get_property(MODEL), db.one("chunks.count", {})
+    chunks = total[0] if total else 0
     if current is None:
         counted = ", ".join(f"{name}: {count}" for name, (_, count) in models.items())
         return Finding("vectors", ok=True, detail=counted or "no vectors stored")

@@ -64,6 +64,14 @@ class Db:
     def all(self, name: str, params: Params, *, where: str = "", order: str = "") -> list[Row]:
         return self.execute(self._sql[name, where, order], params)
 
+    def get_property(self, name: str) -> str | None:
+        """What is noted about the store as a whole."""
+        row = self.one("properties.get", {"name": name})
+        return None if row is None else str(row[0])
+
+    def set_property(self, name: str, value: str) -> None:
+        self.run("properties.set", {"name": name, "value": value})
+
     def all_together(self, queries: Sequence[Query]) -> list[list[Row]]:
         """The rows of each, of reads that do not need each other's answer: over a network, in one message."""
         return [self.all(name, params, where=where, order=order) for name, params, where, order in queries]
