@@ -16,9 +16,14 @@ from typing import NamedTuple
 
 from limpet.errors import ProviderError
 from limpet.knowledge.decay import is_protected
-from limpet.knowledge.reconcile import DUPLICATE_COSINE
 from limpet.knowledge.remember import full_text, merge_labels
-from limpet.knowledge.similarity import TextSignature, compute_signature, is_near_duplicate, is_same_value
+from limpet.knowledge.similarity import (
+    DUPLICATE_COSINE,
+    TextSignature,
+    compute_signature,
+    is_duplicate,
+    is_same_value,
+)
 from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import replace
 from limpet.model.record import Origin, Record
@@ -121,11 +126,9 @@ def _bucket_keys(said: TextSignature) -> list[object]:
 def _is_duplicate(one: Record, other: Record, cosines: Mapping[Pair, float]) -> bool:
     if not _has_same_topic(one, other):
         return False
-    if one.fingerprint == other.fingerprint or is_near_duplicate(one.content, other.content):
+    if one.fingerprint == other.fingerprint:
         return True
-    mine, theirs = compute_signature(one.content), compute_signature(other.content)
-    equal = mine.numbers == theirs.numbers and mine.negated == theirs.negated
-    return equal and cosines.get(frozenset((one.id, other.id)), 0.0) >= DUPLICATE_COSINE
+    return is_duplicate(one.content, other.content, cosines.get(frozenset((one.id, other.id))))
 
 
 def _has_same_topic(one: Record, other: Record) -> bool:

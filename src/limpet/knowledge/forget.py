@@ -406,19 +406,20 @@ def _count_removal(tx: Tx) -> None:
 
 def _find_siblings(tx: Tx, tenant: str, trail: Provenance, now: datetime) -> list[Record]:
     """A sentence may have taught two things: both keep it."""
-    everything = RecordQuery(include_past=True, limit=None)
-    users = sorted({user for user, _ in trail.said})
-    records = [record for user in users for record in Records(tx).find(Scope(tenant, user=user), everything, now)]
+    records = _find_all(tx, tenant, {user for user, _ in trail.said}, now)
     return [record for record in records if record.source.sentence is not None and trail.is_source_of(record)]
 
 
 def _find_others(tx: Tx, tenant: str, going: Sequence[Record], now: datetime) -> list[Record]:
     """Claims about other subjects: that a sister lives in Porto, too, is not the same."""
     subjects = {record.subject for record in going if record.value}
-    users = sorted({record.user for record in going if record.value and record.user is not None})
-    everything = RecordQuery(include_past=True, limit=None)
-    found = [record for user in users for record in Records(tx).find(Scope(tenant, user=user), everything, now)]
+    found = _find_all(tx, tenant, {record.user for record in going if record.value and record.user is not None}, now)
     return [record for record in found if record.subject is not None and record.subject not in subjects]
+
+
+def _find_all(tx: Tx, tenant: str, users: set[str], now: datetime) -> list[Record]:
+    everything = RecordQuery(include_past=True, limit=None)
+    return [record for user in sorted(users) for record in Records(tx).find(Scope(tenant, user=user), everything, now)]
 
 
 def _is_verbatim(record: Record) -> bool:

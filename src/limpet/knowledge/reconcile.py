@@ -15,18 +15,10 @@ from limpet.knowledge import english
 from limpet.knowledge.candidate import Candidate
 from limpet.knowledge.change import CONTRADICTS, DOUBTS, find_content_stems, find_name_stems
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
-from limpet.knowledge.similarity import (
-    compute_signature,
-    fold_text,
-    has_same_breadth,
-    is_near_duplicate,
-    is_same_value,
-    tokenize,
-)
+from limpet.knowledge.similarity import fold_text, has_same_breadth, is_duplicate, is_same_value, tokenize
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Origin, RecordType, fingerprint
 
-DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and no denial say the same
 MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
 DOUBTED = 0.45  # confidence of what is kept only because it may be about something known: it is not shown alone
 _RAISE, _LOWER = 0.3, 0.8  # of the distance to 1; of the confidence
@@ -279,7 +271,7 @@ def _find_duplicate(candidate: Candidate, records: Sequence[ExistingRecord], at:
         if record.fingerprint == mark and _can_be_same(candidate, record):
             return record
     for record in current:
-        if _can_be_same(candidate, record) and _is_duplicate(candidate, record):
+        if _can_be_same(candidate, record) and is_duplicate(candidate.content, record.content, record.similarity):
             return record
     return None
 
@@ -306,14 +298,6 @@ def _has_same_breadth(candidate: Candidate, record: ExistingRecord) -> bool:
     """Who hates mornings on weekends may love mornings."""
     tasted = candidate.type is RecordType.PREFERENCE or candidate.attribute in {"eats", "drinks"}
     return not tasted or has_same_breadth(candidate.value, record.value)
-
-
-def _is_duplicate(candidate: Candidate, record: ExistingRecord) -> bool:
-    if is_near_duplicate(candidate.content, record.content):
-        return True
-    mine, theirs = compute_signature(candidate.content), compute_signature(record.content)
-    equal = mine.numbers == theirs.numbers and mine.negated == theirs.negated
-    return equal and record.similarity is not None and record.similarity >= DUPLICATE_COSINE
 
 
 def _has_more_detail(candidate: Candidate, record: ExistingRecord) -> bool:

@@ -22,6 +22,8 @@ _NEGATIONS = frozenset(
 )
 _SUFFIXES = ("ations", "ation", "ingly", "edly", "ings", "ing", "ies", "ied", "ed", "es", "ly", "s")
 
+DUPLICATE_COSINE = 0.97  # cosine from which two texts with the same numbers and no denial say the same
+
 # Behind a number: it says how much of something, which in a taste is beside the point.
 _MEASURES = frozenset(
     """second seconds minute minutes hour hours day days week weeks month months year years times people euros dollars
@@ -92,6 +94,15 @@ def is_near_duplicate(one: str, other: str) -> bool:
     if not small:
         return mine == theirs and tokenize(one) == tokenize(other)
     return len(small) >= _ENOUGH * len(large) and small <= large
+
+
+def is_duplicate(one: str, other: str, cosine: float | None) -> bool:
+    """In nearly the same words, or near in meaning with the same numbers and denials."""
+    if is_near_duplicate(one, other):
+        return True
+    mine, theirs = compute_signature(one), compute_signature(other)
+    equal = mine.numbers == theirs.numbers and mine.negated == theirs.negated
+    return equal and cosine is not None and cosine >= DUPLICATE_COSINE
 
 
 def is_same_value(one: str | None, other: str | None, *, amounts: bool = True) -> bool:
