@@ -14,7 +14,7 @@ from limpet.errors import InvalidInput
 from limpet.model import constraints as limits
 from limpet.model.access import MAX_NAME, AuditOutcome, Grant
 from limpet.model.chunk import SourceKind
-from limpet.model.constraints import REFERENCE, Codec, Definitions, DescribedCodec, Mode
+from limpet.model.constraints import REFERENCE, Codec, Definitions, DescribedCodec, EnumChoice, Mode
 from limpet.model.containers import Items, JsonObject, JsonValue, ListCodec, Opaque, Parsed, StringMap
 from limpet.model.job import JobState
 from limpet.model.message import Content as AnyContent
@@ -90,7 +90,7 @@ class CursorCodec(Codec):
         return {"type": "string", "pattern": r"^[0-9]{1,16}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}
 
 
-class StateCodec(limits.EnumChoice):
+class StateCodec(EnumChoice):
     """A session's state, in small letters too."""
 
     def check(self, value: Any, name: str) -> Any:
@@ -204,10 +204,6 @@ class TimeZoneCodec(limits.Printable):
         return {"$ref": REFERENCE.format("TimeZone")}
 
 
-def _choose(kind: Any) -> limits.EnumChoice:
-    return limits.EnumChoice(kind)
-
-
 def _filter(inner: Codec, most: int = 10_000) -> OneOrMore:
     return OneOrMore(inner, Items(most, unique=True))
 
@@ -245,9 +241,9 @@ Since = Annotated[datetime, limits.Instant(), "only what was said or created at 
 Until = Annotated[datetime, limits.Instant(), "only what was said or created before this time"]
 AsOf = Annotated[datetime, limits.Instant(), "what was true at this time"]
 At = Annotated[datetime, limits.Instant(), 'the time of the question, for words such as "yesterday"; left out: now']
-Kinds = Annotated[Iterable[str], _filter(_choose(SourceKind)), "only hits of one of these kinds"]
-Layers = Annotated[Iterable[str], _filter(_choose(Layer)), "only records of one of these layers"]
-Types = Annotated[Iterable[str], _filter(_choose(RecordType)), "only records of one of these types"]
+Kinds = Annotated[Iterable[str], _filter(EnumChoice(SourceKind)), "only hits of one of these kinds"]
+Layers = Annotated[Iterable[str], _filter(EnumChoice(Layer)), "only records of one of these layers"]
+Types = Annotated[Iterable[str], _filter(EnumChoice(RecordType)), "only records of one of these types"]
 WithTags = Annotated[Iterable[str], _filter(limits.Tag(), MAX_CONDITIONS), "only records with all of these tags"]
 WithLabels = Annotated[Mapping[str, str], StringMap(), "only records with all of this metadata"]
 Everywhere = Annotated[
@@ -256,7 +252,7 @@ Everywhere = Annotated[
 DryRun = Annotated[bool, limits.Boolean(), "change nothing, only report what would happen"]
 
 # Messages
-RoleName = Annotated[str, _choose(Role), "who speaks"]
+RoleName = Annotated[str, EnumChoice(Role), "who speaks"]
 Content = Annotated[AnyContent, ContentCodec(), "text, or parts: text, image, file"]
 Speaker = Annotated[str, limits.Printable(), "the speaker's name, if several people speak"]
 ToolCalls = Annotated[Iterable[ToolCall | Mapping[str, Any]], ToolCallsCodec(), "what the assistant asks tools to do"]
@@ -325,9 +321,9 @@ SourceSession = Annotated[
 NewRecordId = Annotated[str, limits.Uuid(), Called("record id"), "an id of your own; left out: a new one"]
 RecordKey = Annotated[str, limits.Identifier(), "unique to its owner: saying it again replaces the content"]
 Remembered = Annotated[str, limits.Text(blank=False), "what is remembered"]
-RecordTypeName = Annotated[str, _choose(RecordType), "what it states"]
+RecordTypeName = Annotated[str, EnumChoice(RecordType), "what it states"]
 LayerByType = Annotated[
-    str, _choose(Layer), "what kind of memory it is; without it procedural for failures and fixes, else semantic"
+    str, EnumChoice(Layer), "what kind of memory it is; without it procedural for failures and fixes, else semantic"
 ]
 Title = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "a heading"]
 Tags = Annotated[Iterable[str], ListCodec(limits.Tag(), Items(MAX_TAGS, unique=True)), "words to filter by"]
@@ -373,11 +369,11 @@ ScheduleName = Annotated[str, limits.Text(max_bytes=MAX_TITLE_BYTES), "its name;
 Goal = Annotated[str, DescribedCodec(limits.Text(blank=False), maxLength=500), "what is to be done each time"]
 Cadence = Annotated[str, CadenceCodec(), "`cron: 0 9 * * 1-5`, `once: 2030-12-01T09:00` or `every: 15m`"]
 TimeZone = Annotated[str, TimeZoneCodec(), "the zone of its clock times; left out: `schedules.timezone`"]
-Notify = Annotated[str, _choose(NotifyPolicy), "when a run is reported; conditional: when it begins with `[NOTIFY]`"]
+Notify = Annotated[str, EnumChoice(NotifyPolicy), "when a run is reported; conditional: when it begins with `[NOTIFY]`"]
 MaxRuns = Annotated[int, limits.Integer(0, 1_000_000), "firings after which it ends; 0: no limit"]
 EndsAt = Annotated[datetime | str, EndCodec(), "when it ends; `never`: no end"]
 ScheduleId = Annotated[str, limits.Uuid(), Called("schedule id"), "the schedule's id"]
-ScheduleStateName = Annotated[str, _choose(ScheduleState), "only schedules in this state"]
+ScheduleStateName = Annotated[str, EnumChoice(ScheduleState), "only schedules in this state"]
 GoalText = Annotated[str, limits.Text(max_bytes=1024), "words of the name or the goal"]
 ClaimCount = Annotated[int, limits.Integer(1, 100), "how many at most"]
 LeaseSeconds = Annotated[
@@ -409,7 +405,7 @@ KeyRef = Annotated[str, limits.Printable(), Called("the key's id or name"), "the
 IncludeRevoked = Annotated[bool, limits.Boolean(), "also keys that were revoked or have expired"]
 Secret = Annotated[str, Opaque(str), "the key's secret"]
 OperationName = Annotated[str, limits.Printable(), "only calls of this operation, such as records.update"]
-Outcome = Annotated[str, _choose(AuditOutcome), "only calls that ended like this"]
+Outcome = Annotated[str, EnumChoice(AuditOutcome), "only calls that ended like this"]
 PrincipalName = Annotated[str, limits.Printable(), "only calls of this caller"]
 
 # The store as a whole
@@ -418,7 +414,7 @@ JobIds = Annotated[
 ]
 UntilIdle = Annotated[bool, limits.Boolean(), "until nothing is due; else one job"]
 JobKind = Annotated[str, limits.Printable(), "only jobs of this kind"]
-JobStateName = Annotated[str, _choose(JobState), "only jobs in this state"]
+JobStateName = Annotated[str, EnumChoice(JobState), "only jobs in this state"]
 Days = Annotated[float, limits.Number(0, 100_000), "how old, in days"]
 Everything = Annotated[bool, limits.Boolean(), "explicit and pinned memories, documents and MEMORY.md too"]
 AskedBy = Annotated[str, limits.Printable(), "who asked for it, for the receipt"]

@@ -64,7 +64,7 @@ class Store:
         self._rolls_back = False
         self._prepare: Work[None] | None = None
 
-    def _open(self, address: str) -> tuple[Connection, ReaderPool | None]:
+    def _open(self, address: str) -> tuple[Connection, ConnectionPool | None]:
         """The connection that writes, migrated, and those that read."""
         raise NotImplementedError
 
@@ -154,7 +154,7 @@ class Store:
             if self._readers is None:
                 assert isinstance(self._writer, Writer)
                 return self._writer.run_exclusive(lambda: self._connection.snapshot(work))
-            return self._forget_purged(self._readers.read(work))
+            return self._forget_purged(self._readers.use(lambda connection: connection.snapshot(work)))
 
     def forget_texts(self) -> None:
         """Call after something was forgotten. Other processes empty their caches within a minute."""
@@ -306,11 +306,6 @@ class ConnectionPool:
         with suppress(IndexError):  # each is taken by one thread only
             while True:
                 self._idle.pop().close()
-
-
-class ReaderPool(ConnectionPool):
-    def read(self, work: Callable[[Tx], T]) -> T:
-        return self.use(lambda connection: connection.snapshot(work))
 
 
 class WriterPool(ConnectionPool):

@@ -16,7 +16,7 @@ from limpet.store.migrate import EXPORT_HINT, Schema
 from limpet.store.postgres.connection import PostgresConnection
 from limpet.store.postgres.db import PostgresDb
 from limpet.store.postgres.standby import Standby, StandbyConnection
-from limpet.store.store import ReaderPool, Store, Work, WriterPool
+from limpet.store.store import ConnectionPool, Store, Work, WriterPool
 from limpet.store.tables import TABLES
 from limpet.store.writer import block_forks, yield_to_fork
 
@@ -76,20 +76,20 @@ class PostgresStore(Store):
     backend = "postgres"
 
     _connection: PostgresConnection
-    _readers: ReaderPool
+    _readers: ConnectionPool
 
-    def _open(self, address: str) -> tuple[PostgresConnection, ReaderPool]:
+    def _open(self, address: str) -> tuple[PostgresConnection, ConnectionPool]:
         self._url, self.location = address, hide_password(address)
         connection = PostgresConnection(self._url, self._config, self.caches, self.encryption)
         PostgresSchema(connection, self._clock).migrate_or_close()
         self.encryption.is_ready = True
         most = self._config.postgres_connections
         self._write_places = max(1, most // 2)
-        readers = ReaderPool(self._connect_reader, max(1, most - self._write_places))
+        readers = ConnectionPool(self._connect_reader, max(1, most - self._write_places))
         self._standby = self._find_standby(readers, most)
         return connection, readers
 
-    def _find_standby(self, primary: ReaderPool, places: int) -> Standby | None:
+    def _find_standby(self, primary: ConnectionPool, places: int) -> Standby | None:
         if self._config.read_url == "none":
             return None
         return Standby(self._connect_standby, places, primary, self._config.read_max_age_s)

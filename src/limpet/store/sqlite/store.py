@@ -28,7 +28,7 @@ from limpet.store.sqlite.connection import (
     prepare_folder,
     translate_error,
 )
-from limpet.store.store import ReaderPool, Store, T, Work
+from limpet.store.store import ConnectionPool, Store, T, Work
 from limpet.store.tx import Caches
 from limpet.store.writer import Writer, block_forks, yield_to_fork
 
@@ -80,7 +80,7 @@ class SqliteStore(Store):
     _writer: Writer
     _file: tuple[int, int] | None
 
-    def _open(self, address: str) -> tuple[SqliteConnection, ReaderPool | None]:
+    def _open(self, address: str) -> tuple[SqliteConnection, ConnectionPool | None]:
         self.path, self._file = address, None
         self.backend = "memory" if address == MEMORY else "sqlite"
         if address != MEMORY:
@@ -93,7 +93,7 @@ class SqliteStore(Store):
         if self._config.wal:
             connection.use_lock_queue()
         self._file = scrubbing.FILES.acquire(address)
-        return connection, ReaderPool(self._connect_reader, self._config.readers)
+        return connection, ConnectionPool(self._connect_reader, self._config.readers)
 
     def _connect_reader(self) -> SqliteConnection:
         return SqliteConnection(self.path, self._config, self.caches, self.encryption, reader=True)
