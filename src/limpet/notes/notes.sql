@@ -11,6 +11,7 @@ WHERE bucket = :bucket AND partition_id = :partition_id AND name = :name AND ver
 -- name: notes.mark
 UPDATE notes SET mirrored = :mirrored, pending = CASE WHEN version = :version THEN 0 ELSE pending END
 WHERE bucket = :bucket AND partition_id = :partition_id AND name = :name
+    AND (version = :version OR pending <> 0)
 
 -- name: notes.delete
 DELETE FROM notes WHERE bucket = :bucket AND partition_id = :partition_id AND name IN :names[]

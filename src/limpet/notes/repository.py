@@ -61,8 +61,11 @@ class Notes(Repository):
 
     def mark_mirrored(self, partition: Partition, note: Note, digest: str) -> None:
         """Note that the file has the text of this version. A later version is still to be written."""
+        cipher = self._tx.encryption.find_cipher(partition.tenant)
+        if cipher is None:  # the key was removed meanwhile
+            return
         params = {"name": note.name, "version": note.version, "mirrored": digest}
-        encrypted = self._cipher(partition).encrypt_params(NOTES, None, params)  # the digest, which is bound to no row
+        encrypted = cipher.encrypt_params(NOTES, None, params)  # the digest, which is bound to no row
         self._db.run_later("notes.mark", {**encrypted, **Partitions(self._tx).find_key(partition)})
 
     def delete(self, partition: Partition, names: Collection[str]) -> int:

@@ -204,16 +204,15 @@ class UserNotes:
         with files.lock():
             there = files.read(note.name, self.max_bytes(note.name))
             if note.mirrored is None if there is None else _is_as_written(there, note):
-                try:
-                    self._write_file(files, partition, note, there)
-                except EditConflict:
-                    pass
-                else:
+                with suppress(EditConflict):
+                    self._write_file(files, partition, note, there, soon=True)
                     return
         self.edit(partition, note.name, _keep)
 
-    def _write_file(self, files: NoteFiles, partition: Partition, note: Note, there: str | None) -> Path | None:
-        """Bring the file to the text of a stored note. A file that cannot be written is left to a later call."""
+    def _write_file(
+        self, files: NoteFiles, partition: Partition, note: Note, there: str | None, *, soon: bool = False
+    ) -> Path | None:
+        """Bring the file to a stored note, and store that, at once or ``soon``. If it cannot be written, it waits."""
         if not note.version:
             return None
         try:
@@ -223,7 +222,8 @@ class UserNotes:
             return None
         digest = compute_version(note.text)
         if note.pending or note.mirrored != digest:
-            self.store.write(lambda tx: Notes(tx).mark_mirrored(partition, note, digest))
+            write = self.store.write_soon if soon else self.store.write
+            write(lambda tx: Notes(tx).mark_mirrored(partition, note, digest))
         return copy
 
     def replace_memory(

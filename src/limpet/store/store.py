@@ -104,6 +104,10 @@ class Store:
             answer: T = done.answer
             return answer
 
+    def write_soon(self, work: Work[None]) -> None:
+        """Run the work along with the next write, or before the store is closed. A process that is killed loses it."""
+        self.write(work)
+
     def _write(self, work: Work[T], *, exclusive: bool) -> T:
         first: Work[None] | None = getattr(self._waiting, "work", None)
         if first is None:

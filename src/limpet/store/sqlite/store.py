@@ -7,8 +7,9 @@ import logging
 import os
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from limpet.store.sqlite.connection import (
     translate_error,
 )
 from limpet.store.store import ConnectionPool, Store, T, Work
-from limpet.store.tx import Caches
+from limpet.store.tx import Caches, Tx
 from limpet.store.writer import Writer, block_forks, yield_to_fork
 
 log = logging.getLogger("limpet.store")
@@ -82,6 +83,7 @@ class SqliteStore(Store):
 
     def _open(self, address: str) -> tuple[SqliteConnection, ConnectionPool | None]:
         self.path, self._file = address, None
+        self._soon: deque[Work[None]] = deque()
         self.backend = "memory" if address == MEMORY else "sqlite"
         if address != MEMORY:
             prepare_folder(address)
@@ -98,7 +100,40 @@ class SqliteStore(Store):
     def _connect_reader(self) -> SqliteConnection:
         return SqliteConnection(self.path, self._config, self.caches, self.encryption, reader=True)
 
+    def write_soon(self, work: Work[None]) -> None:
+        """Where one writer is the rule, no other transaction can wait for what this one brings along."""
+        if self._rolls_back:
+            super().write_soon(work)
+        else:
+            self._soon.append(work)
+
+    def _write(self, work: Work[T], *, exclusive: bool) -> T:
+        soon = [] if self._rolls_back else self._take_soon()
+        if not soon:
+            return super()._write(work, exclusive=exclusive)
+
+        def run_all(tx: Tx) -> T:
+            for each in soon:
+                each(tx)
+            return work(tx)
+
+        try:
+            return super()._write(run_all, exclusive=exclusive)
+        except BaseException:  # why: whatever it was, nothing of it stays; it goes on as it came
+            self._soon += soon
+            raise
+
+    def _take_soon(self) -> list[Work[None]]:
+        taken: list[Work[None]] = []
+        with suppress(IndexError):  # each is taken by one thread only
+            while True:
+                taken.append(self._soon.popleft())
+        return taken
+
     def close(self) -> None:
+        if self._soon and not self._is_forked:
+            with suppress(StorageError):
+                self.write(lambda _: None)
         with block_forks():
             super().close()
             if self._file is not None and os.getpid() == self._pid:
@@ -128,6 +163,7 @@ class SqliteStore(Store):
         other = copy.copy(self)
         other._connection, other._readers, other._writer = connection, None, Writer(connection, 1)  # noqa: SLF001
         other.caches, other._waiting = connection.tx.caches, threading.local()  # noqa: SLF001
+        other._soon = deque()  # noqa: SLF001
         return other
 
     def erase(self, *, whole: bool, vacuum: bool = False) -> ErasureState:
