@@ -10,12 +10,12 @@ from typing import Any
 from limpet.api import parameters as arg
 from limpet.api.handle import Handle
 from limpet.api.runtime import Runtime
-from limpet.context.build import SEARCH_SOURCES, visible_partitions
 from limpet.errors import InvalidInput, SessionNotFound, Unsupported
 from limpet.knowledge import remember as memory
 from limpet.knowledge.forget import Forgetter
 from limpet.knowledge.hits import add_note_lines, wants_notes
 from limpet.knowledge.promote import LAYERS
+from limpet.knowledge.recall import SEARCH_SOURCES
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.remember import enqueue_maintenance
 from limpet.knowledge.repository import Records
@@ -303,7 +303,7 @@ class MemoryOperations(Handle):
         asked = builder.check_request(query, max_tokens, model_window, skill, at)
         scope = replace(self._scope(user=user), session="")  # in no conversation
         name = agent or self._default_agent
-        visible = self._authorizer.filter_visible(visible_partitions(scope, name))
+        visible = self._authorizer.filter_visible(scope.list_visible(name))
         return builder.compose(asked, builder.recall(scope, visible, asked))
 
     @operation("profile", On.USER, "read:user", "GET /v1/profile", cli="profile")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from limpet.config import Config, EncryptionSettings
-from limpet.context.build import ContextBuilder
 from limpet.documents.repository import list_names
 from limpet.errors import ConfigError, InvalidInput, StorageError, StoreReadOnly, Unsupported
 from limpet.knowledge.prominence import UseCounter
@@ -48,6 +47,7 @@ from limpet.store.tx import Caches, Tx
 from limpet.store.worker import Worker
 
 if TYPE_CHECKING:
+    from limpet.context.build import ContextBuilder
     from limpet.documents.add import DocumentIngester
     from limpet.knowledge.consolidate import Consolidator
     from limpet.knowledge.decay import Fader
@@ -206,9 +206,9 @@ class Runtime:
             config.notes.find_zone,
         )
 
-    @lazy_property
-    def context(self) -> ContextBuilder:
-        return ContextBuilder(
+    @late_property("limpet.context.build:ContextBuilder")
+    def context(self, kind: type[ContextBuilder]) -> ContextBuilder:
+        return kind(
             self.store, self.config, self.embedder, self.notes, self.compactor, self.count, self.cost, self.clock
         )
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from limpet.api import parameters as arg
 from limpet.api.runtime import Runtime
 from limpet.api.turn import Turn
-from limpet.context.build import visible_partitions
 from limpet.errors import SessionNotFound, WrongState
 from limpet.knowledge.candidate import mark_unlearned
 from limpet.knowledge.delete_session import SessionRemover
@@ -247,7 +246,7 @@ class Session(SessionFields):
         """
         builder = self._runtime.context
         asked = builder.check_request(query, max_tokens, model_window, skill, at)
-        visible = self._authorizer.filter_visible(visible_partitions(self._scope, self.agent))
+        visible = self._authorizer.filter_visible(self._scope.list_visible(self.agent))
         if not compact:
             return builder.build(self._scope, visible, asked)
         known = builder.recall(self._scope, visible, asked)

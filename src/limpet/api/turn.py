@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from limpet.api import parameters as arg
 from limpet.api.runtime import Runtime
-from limpet.context.build import ContextRequest, Conversation, visible_partitions
-from limpet.context.select import ContextInputs
 from limpet.errors import InvalidInput, SessionNotFound, StorageError, StoreFull
 from limpet.knowledge import english
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
@@ -35,6 +33,10 @@ from limpet.security.operation import Authorizer, Interface, session_operation
 from limpet.sessions import usage as bill
 from limpet.sessions.messages import IsSame, MessageAppender, WithinTransaction
 from limpet.store.tx import Tx
+
+if TYPE_CHECKING:
+    from limpet.context.build import ContextRequest, Conversation
+    from limpet.context.select import ContextInputs
 
 log = logging.getLogger("limpet.turn")
 
@@ -123,7 +125,7 @@ class Turn:
 
     def _recall(self) -> ContextInputs:
         """Before the turn is written: what memory knows about the question, and what the user's files say."""
-        visible = self._authorizer.filter_visible(visible_partitions(self._info.scope, self._info.agent))
+        visible = self._authorizer.filter_visible(self._info.scope.list_visible(self._info.agent))
         return self._runtime.context.recall(self._info.scope, visible, self._asked)
 
     def _store_question(self) -> tuple[Message, bool]:

@@ -21,6 +21,7 @@ from limpet.knowledge.hits import is_off_topic
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.profile import is_accurate, to_profile
 from limpet.knowledge.prominence import DOUBTED_BY, find_standing, prefetch_standing
+from limpet.knowledge.recall import SEARCH_SOURCES
 from limpet.knowledge.recall import recall as recall_claims
 from limpet.knowledge.repository import Records
 from limpet.model.chunk import ChunkQuery, Hit, SourceKind, Vector
@@ -420,22 +421,3 @@ def _localize(record: Record, zone: str) -> Record:
         for moment in (record.created_at, record.updated_at, record.valid_from)
     )
     return replace(record, created_at=created, updated_at=updated, valid_from=since)
-
-
-def _read_records(tx: Tx, partition: Partition, ids: Sequence[str]) -> Sequence[Record]:
-    return Records(tx).get_many(partition, list(ids))
-
-
-def _read_around(tx: Tx, scope: Scope, sequence: int, count: int) -> tuple[Message, ...]:
-    """Compare by position, not by number: numbers may have gaps."""
-    messages = Messages(tx)
-    return (*messages.recent(scope, count, sequence), *messages.range(scope, sequence, None, count))
-
-
-SEARCH_SOURCES = search.SearchSources(_read_records, _read_around)
-
-
-def visible_partitions(scope: Scope, agent: str) -> tuple[Partition, Partition, Partition]:
-    """Return the partitions a session may read: its user's, its agent's, and the tenant's shared one."""
-    shared = Partition(scope.tenant, Level.AGENT, agent), Partition(scope.tenant, Level.GLOBAL, "")
-    return scope.partition, *shared

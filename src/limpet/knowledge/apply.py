@@ -12,8 +12,6 @@ from limpet.knowledge.candidate import PASSING, Candidate
 from limpet.knowledge.change import (
     DOUBTS,
     find_changes,
-    find_content_stems,
-    find_name_stems,
     measure_telling,
     tells_of_change,
 )
@@ -32,6 +30,7 @@ from limpet.knowledge.reconcile import (
 )
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
+from limpet.knowledge.similarity import find_content_stems, find_name_stems
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record, RecordSource, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope

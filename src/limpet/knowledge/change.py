@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from limpet.knowledge import english
 from limpet.knowledge.reader import default_reader
 from limpet.knowledge.segment import split_clauses
-from limpet.knowledge.similarity import TextSignature, compute_signature, stem
+from limpet.knowledge.similarity import TextSignature, compute_signature, find_content_stems, find_name_stems, stem
 from limpet.model.dataclass import dataclass
 from limpet.model.late import load_modules
 from limpet.model.text_cache import cache_texts
@@ -37,15 +37,6 @@ _LIFTED, _HALF = 0.9, 0.5  # an instruction that another one replaces; of the wo
 _AT_ALL, _DOUBTED = 0.05, 0.105  # of both verdicts, from which a claim is doubtful: the second is for ordinary talk
 DOUBTS, CONTRADICTS = 0.2, 0.6  # probability from which a message makes a claim doubtful, or takes it back
 _CACHED = 4096
-_GENERIC = frozenset(
-    map(
-        stem,
-        """now no longer moved move switch switched change changed started start stop stopped quit left
-    new old gave give up back get got go went going make made take took day week month year time today yesterday last
-    next since user others more like want need use used still work works live lives home thing things good
-    bit""".split(),
-    )
-)
 _DATES = frozenset(
     map(
         stem,
@@ -322,17 +313,6 @@ def _analyse(text: str) -> _Text:
 @cache_texts(_CACHED)
 def _read(claim: str) -> Reading | None:
     return max(default_reader().read(claim), key=lambda reading: reading.keep, default=None)
-
-
-def find_content_stems(text: str) -> frozenset[str]:
-    """The words of a text that say what it is about."""
-    return frozenset(each for each in compute_signature(text).stems if each not in _GENERIC)
-
-
-def find_name_stems(text: str) -> frozenset[str]:
-    """The words a text writes as names: what they name is spoken of again."""
-    words = (word.strip("'’.,;:!?()“”\"") for word in text.split()[1:])
-    return frozenset(stem(word.casefold().removesuffix("'s")) for word in words if word[:1].isupper() and len(word) > 2)
 
 
 @cache

@@ -11,7 +11,6 @@ from datetime import datetime
 
 from limpet.knowledge import english
 from limpet.knowledge.attributes import get_attribute
-from limpet.knowledge.change import find_content_stems
 from limpet.knowledge.hits import (
     HitClaims,
     Item,
@@ -30,14 +29,16 @@ from limpet.knowledge.hits import (
 from limpet.knowledge.outdated import mark_outdated
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful, is_rule
 from limpet.knowledge.repository import Records
-from limpet.knowledge.similarity import is_near_duplicate
+from limpet.knowledge.similarity import find_content_stems, is_near_duplicate
 from limpet.model.chunk import ChunkQuery, Hit, Signal, Source, SourceKind
 from limpet.model.dataclass import replace
+from limpet.model.message import Message
 from limpet.model.record import Origin, Record
-from limpet.model.scope import Partition
+from limpet.model.scope import Partition, Scope
 from limpet.providers.encoder import embed_text
 from limpet.search.analysis import Question, count_shared_terms, find_terms
-from limpet.search.search import PartitionSignals, SearchRequest, SignalCache, search
+from limpet.search.search import PartitionSignals, SearchRequest, SearchSources, SignalCache, search
+from limpet.sessions.repository import Messages
 from limpet.store.tx import Params, Query, Tx
 
 _SPARE = 10  # hits read beyond those asked for: some become one, some are left out
@@ -359,3 +360,16 @@ def _mark(item: Item, now: datetime, terms: frozenset[int]) -> Hit:
         superseded_by=claim.superseded_by,
         why=explain_hit(signals, claim, holds=holds, shared=bool(terms & find_terms(f"{hit.text} {get_quote(claim)}"))),
     )
+
+
+def _read_records(tx: Tx, partition: Partition, ids: Sequence[str]) -> Sequence[Record]:
+    return Records(tx).get_many(partition, list(ids))
+
+
+def _read_around(tx: Tx, scope: Scope, sequence: int, count: int) -> tuple[Message, ...]:
+    """Compare by position, not by number: numbers may have gaps."""
+    messages = Messages(tx)
+    return (*messages.recent(scope, count, sequence), *messages.range(scope, sequence, None, count))
+
+
+SEARCH_SOURCES = SearchSources(_read_records, _read_around)

@@ -13,9 +13,17 @@ from typing import Union
 
 from limpet.knowledge import english
 from limpet.knowledge.candidate import Candidate
-from limpet.knowledge.change import CONTRADICTS, DOUBTS, find_content_stems, find_name_stems
+from limpet.knowledge.change import CONTRADICTS, DOUBTS
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
-from limpet.knowledge.similarity import fold_text, has_same_breadth, is_duplicate, is_same_value, tokenize
+from limpet.knowledge.similarity import (
+    find_content_stems,
+    find_name_stems,
+    fold_text,
+    has_same_breadth,
+    is_duplicate,
+    is_same_value,
+    tokenize,
+)
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Origin, RecordType, fingerprint
 

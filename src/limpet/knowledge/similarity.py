@@ -133,3 +133,25 @@ def _tokenize_value(value: str, amounts: bool) -> list[str]:
             word for word, after in zip_longest(found, found[1:]) if not word[0].isdigit() or after not in _MEASURES
         ]
     return [stem(word) for word in found if word not in _LIGHT]
+
+
+_GENERIC = frozenset(
+    map(
+        stem,
+        """now no longer moved move switch switched change changed started start stop stopped quit left
+    new old gave give up back get got go went going make made take took day week month year time today yesterday last
+    next since user others more like want need use used still work works live lives home thing things good
+    bit""".split(),
+    )
+)
+
+
+def find_content_stems(text: str) -> frozenset[str]:
+    """The words of a text that say what it is about."""
+    return frozenset(each for each in compute_signature(text).stems if each not in _GENERIC)
+
+
+def find_name_stems(text: str) -> frozenset[str]:
+    """The words a text writes as names: what they name is spoken of again."""
+    words = (word.strip("'’.,;:!?()“”\"") for word in text.split()[1:])
+    return frozenset(stem(word.casefold().removesuffix("'s")) for word in words if word[:1].isupper() and len(word) > 2)

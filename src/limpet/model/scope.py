@@ -75,6 +75,11 @@ class Scope:
         assert self.user is not None
         return user_partition(self.tenant, self.user)
 
+    def list_visible(self, agent: str) -> tuple[Partition, Partition, Partition]:
+        """Return the partitions a session may read: its user's, its agent's, and the tenant's shared one."""
+        shared = Partition(self.tenant, Level.AGENT, agent), Partition(self.tenant, Level.GLOBAL, "")
+        return self.partition, *shared
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:

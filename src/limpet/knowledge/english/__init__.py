@@ -39,7 +39,7 @@ _HOMES = {
         " is_forget_request is_opt_out mask_quotations tells_reaction tells_style"
     ),
     "change": "find_retracted find_topics has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
-    "clause": "expand_contractions find_role_word",
+    "clause": "expand_contractions find_asked_subjects find_role_word speaks_of_user",
     "coordination": "is_comment is_order is_standing_order lacks_verb states_fact states_habit",
     "dates": "find_bound find_last_date resolve_dates tells_of_start",
     "elision": "complete_clause lacks_person",
@@ -53,8 +53,7 @@ _HOMES = {
     ),
     "tense": "is_dated_event",
     "wording": (
-        "drop_lead find_asked_subjects find_subject name_subject names_nothing points_away refers_back retell"
-        " speaks_of_user to_third_person word_claim"
+        "drop_lead find_subject name_subject names_nothing points_away refers_back retell to_third_person word_claim"
     ),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

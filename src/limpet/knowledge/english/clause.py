@@ -11,6 +11,10 @@ from limpet.model.dataclass import dataclass, replace
 from limpet.model.text_cache import cache_texts
 
 MAX_CLAUSE = 300
+FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us|ourselves|im|ive)\b|\bi['’]", re.IGNORECASE)
+KIN_NAMED = re.compile(
+    r"\b(?:my|our)\s+(?:[\w-]+\s+){0,2}?(?P<kin>[a-z-]+)\b(?:\s+(?P<name>[A-ZÀ-Þ][\w’-]+))?", re.IGNORECASE
+)
 _MEMORY = 2  # sentences for which "she" means the person spoken of last
 
 
@@ -283,3 +287,19 @@ def _strip_leads(piece: str) -> str:
 def _is_small_name(word: str, subject: str) -> bool:
     known = word in get_words("pet_names") and subject.rpartition("/")[2] in get_words("pets")
     return known or word in get_words("given_names")
+
+
+def speaks_of_user(question: str) -> bool:
+    """Return whether it is about whoever asks, or an agent's question about "the user"."""
+    return bool(FIRST_PERSON.search(question)) or "the user" in question.lower()
+
+
+_ASKS_FOR_SELF = re.compile(r"\b(?:i|my|me|mine|i'm|im|myself)\b", re.IGNORECASE)
+
+
+def find_asked_subjects(question: str) -> frozenset[str]:
+    """Return whom a question is about: the user, or one of theirs. Empty: it does not say."""
+    kin = [role for match in KIN_NAMED.finditer(question) if (role := find_role_word(match["kin"].lower()))]
+    if kin:
+        return frozenset(f"user/{role}" for role in kin)
+    return frozenset({"user"}) if _ASKS_FOR_SELF.search(question) else frozenset()

@@ -11,7 +11,7 @@ import re
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, TurnMessage
 from limpet.knowledge.english import get_words
-from limpet.knowledge.english.clause import find_role_word, is_name, normalize_subject
+from limpet.knowledge.english.clause import FIRST_PERSON, KIN_NAMED, find_role_word, is_name, normalize_subject
 from limpet.knowledge.english.dates import RELATIVE, find_date
 from limpet.knowledge.english.elision import complete_clause
 from limpet.knowledge.english.opening import find_opening, third_person
@@ -60,7 +60,6 @@ _COLLECTIVE = re.compile(
     r"firm|group|household|startup|team|trio)\b)",
     re.IGNORECASE,
 )
-_FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself|we|our|ours|us|ourselves|im|ive)\b|\bi['’]", re.IGNORECASE)
 _POINTING = re.compile(  # at what is not said
     r"(?:that|this)(?: is|['’]s| was| took)\b|everything (?:feels|hurts|is|looks|smells|sounds|tastes)\b", re.IGNORECASE
 )
@@ -132,7 +131,7 @@ def to_third_person(clause: str, speaker: str | None = None, *, instruction: boo
     plain = _SHORT_HAS.sub(" has", _SHORT_IS.sub(_write_is, plain))
     plain = _OF_US.sub(r"we are \1", plain)
     plain = complete_clause(_COUNTED.sub(r"\1 one of", _COLLECTIVE.sub(r"\1 part of ", plain)), elided=elided)
-    if not _FIRST_PERSON.search(plain):
+    if not FIRST_PERSON.search(plain):
         return _end_sentence(plain) if _has_own_subject(plain) else quote(plain, who)
     told = _Converter(who, you="the assistant").convert(plain)
     return _end_sentence(_PAIR_LAST.sub(rf"{who} and their \1", told))
@@ -196,10 +195,10 @@ def names_nothing(text: str) -> bool:
     opening = find_opening(plain)
     if opening is None:
         return False
-    named = any(character.isdigit() or character.isupper() for character in _FIRST_PERSON.sub("", plain)[1:])
+    named = any(character.isdigit() or character.isupper() for character in FIRST_PERSON.sub("", plain)[1:])
     if opening.subject.lower() not in _SELF:
         impression = opening.subject.lower().startswith("the ") and opening.verb in {"was", "were"}
-        return impression and not named and not _FIRST_PERSON.search(plain)
+        return impression and not named and not FIRST_PERSON.search(plain)
     empty = _SELF | get_words("auxiliaries") | get_words("prepositions") | get_words("adverbs")
     words = [token.word for token in opening.rest if token.is_word and token.word not in empty]
     perfect = opening.verb in {"have", "has"}  # whose participle is the verb
@@ -377,9 +376,6 @@ _PERSONAL = frozenset(
     """plays works lives likes loves hates wants studies teaches speaks stopped started fell broke moved married quit
     died""".split()
 )  # verbs of people, not of things
-_KIN_NAMED = re.compile(
-    r"\b(?:my|our)\s+(?:[\w-]+\s+){0,2}?(?P<kin>[a-z-]+)\b(?:\s+(?P<name>[A-ZÀ-Þ][\w’-]+))?", re.IGNORECASE
-)
 _NAME = re.compile(
     r"(?:(?P<before>[\w’']+)[\s,:]+|^)"
     r"(?P<name>(?:(?:Dr|Mr|Mrs|Ms|Mme|Prof)\.? )?[A-ZÀ-Þ][a-zß-ÿ]+(?: [A-ZÀ-Þ][a-zß-ÿ]+)?)(?![\w’'-])"
@@ -430,7 +426,7 @@ def _find_role(word: str) -> str | None:
 def _find_person(text: str, me: str, *, last: bool = False) -> str | None:
     found = [
         (match.start(), f"{me}/{role}")
-        for match in _KIN_NAMED.finditer(text)
+        for match in KIN_NAMED.finditer(text)
         if (role := find_role_word(match["kin"].lower()))
     ]
     found += [(match.start(), _resolve(match, me)) for match in _NAME.finditer(text) if _is_person(match)]
@@ -449,19 +445,3 @@ def _is_person(match: re.Match[str]) -> bool:
     placed = before in get_words("prepositions") - {"with", "by"} or name.lower() in get_words("places")
     placed = placed or re.match(r"[A-ZÀ-Þ].*['’]s$", match["before"] or "") is not None  # "a Jehovah's Witness"
     return not placed and is_name(name) and name.lower() not in get_words("demonyms") | get_words("products")
-
-
-def speaks_of_user(question: str) -> bool:
-    """Return whether it is about whoever asks, or an agent's question about "the user"."""
-    return bool(_FIRST_PERSON.search(question)) or "the user" in question.lower()
-
-
-_ASKS_FOR_SELF = re.compile(r"\b(?:i|my|me|mine|i'm|im|myself)\b", re.IGNORECASE)
-
-
-def find_asked_subjects(question: str) -> frozenset[str]:
-    """Return whom a question is about: the user, or one of theirs. Empty: it does not say."""
-    kin = [role for match in _KIN_NAMED.finditer(question) if (role := find_role_word(match["kin"].lower()))]
-    if kin:
-        return frozenset(f"user/{role}" for role in kin)
-    return frozenset({"user"}) if _ASKS_FOR_SELF.search(question) else frozenset()
