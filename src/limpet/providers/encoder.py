@@ -109,14 +109,14 @@ class _Network:
 
         self._table = table  # eight bits, one row a piece; stays in the file
         self._scale = small["scale"]
-        self._gate = small["gate"] + small["second_bias"] @ small["pool"]  # how much a piece counts
+        self._gate = small["gate"] + np.einsum("i,i", small["second_bias"], small["pool"])  # how much a piece counts
         self._pool = small["pool"]
         first = np.concatenate(list(small["first"]), axis=1)  # for the piece after, the piece itself, the piece before
         self._first = np.ascontiguousarray(first.T)
         self._first_bias = small["first_bias"]
         self._second = np.ascontiguousarray(small["second"].T)
         self._second_bias = small["second_bias"]
-        self._hidden_pool = small["second"] @ small["pool"]
+        self._hidden_pool = np.einsum("ij,j->i", small["second"], small["pool"])
         count, hidden = len(table), len(small["second"])
         self._known = np.zeros(count, dtype=bool)
         self._seen = np.zeros((count, 3, hidden), dtype=np.float32)  # takes memory only for pieces that occurred
