@@ -60,6 +60,7 @@ def _accepts_gzip(accepted: str) -> bool:
     return weights.get("gzip", weights.get("*", False))
 
 
+_FREQUENT = ("/v1/recall", *(f"/v1/sessions/{{session_id}}/{each}" for each in ("context", "messages", "turns")))
 _PAGE_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _PAGE_RULES = {
     "Content-Security-Policy": (
@@ -79,11 +80,11 @@ def create_app(memory: Limpet, *, host: str, user: str, mcp: McpHttpApp | None =
     )
     listed = list_routes()
     routes: list[BaseRoute] = [
+        *_build_routes(service, listed),
         StarletteRoute("/openapi.json", _describe_api(service, listed), methods=["GET"]),
         StarletteRoute("/", _file, methods=["GET"]),
         StarletteRoute("/ui/{name}", _file, methods=["GET"]),
         StarletteRoute("/mcp", _McpEndpoint(service)),
-        *_build_routes(service, listed),
     ]
 
     @asynccontextmanager
@@ -126,12 +127,16 @@ def _build_routes(service: Service, listed: list[Route]) -> Iterator[StarletteRo
     by_path: dict[str, dict[str, Route]] = {}
     for each in listed:
         by_path.setdefault(each.form.path, {})[each.form.method] = each
-    # /v1/records/count comes before /v1/records/{id}.
-    for path in sorted(by_path, key=lambda path: [(part.startswith("{"), part) for part in path.split("/")]):
+    for path in sorted(by_path, key=_rank_path):
         methods = by_path[path]
         made = StarletteRoute(_pattern(path, methods), service.make_endpoint(methods), methods=list(methods))
         made.path = path  # as metrics and logs name it
         yield made
+
+
+def _rank_path(path: str) -> tuple[bool, list[tuple[bool, str]]]:
+    """Paths are tried in turn: those asked for most come first, and /v1/records/count before /v1/records/{id}."""
+    return path not in _FREQUENT, [(part.startswith("{"), part) for part in path.split("/")]
 
 
 def _pattern(path: str, methods: Mapping[str, Route]) -> str:

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from threading import Lock
 from time import monotonic
@@ -159,6 +160,7 @@ def _is_direct(headers: Mapping[str, str]) -> bool:
     return "origin" not in headers and headers.get("sec-fetch-site", "none") == "none" and is_local(host)
 
 
+@lru_cache(64)
 def is_local(host: str) -> bool:
     """Whether nobody but this machine reaches a server at this address."""
     if host == "localhost":

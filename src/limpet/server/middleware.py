@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,15 +35,16 @@ _ROUTER = {
     405: ("wrong_method", "this address takes other methods; Allow names them"),
 }
 # Said twice, who is to be believed?
-_SINGLE_HEADERS = ("host", "origin", "authorization", "idempotency-key", "content-type")
+_SINGLE_HEADERS = (b"host", b"origin", b"authorization", b"idempotency-key", b"content-type")
 _IMPORT = "/v1/import"  # a file, which is not read into memory
 _MEMORY = ("/v1/", "/mcp", "/metrics")
-_ALWAYS = {
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-}
+_ALWAYS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 MEDIA = CONTENT_TYPE_LATEST
 
@@ -125,9 +126,10 @@ class RequestMiddleware:
 
     def _check(self, headers: Headers, path: str, most: int) -> None:
         """A page of somebody else's must reach us neither under a name of its own nor from its own place."""
+        names = [name for name, _ in headers.raw]
         for name in _SINGLE_HEADERS:
-            if len(headers.getlist(name)) > 1:
-                raise Problem(400, "invalid_input", f"the header {name} is given twice")
+            if names.count(name) > 1:
+                raise Problem(400, "invalid_input", f"the header {name.decode()} is given twice")
         host = headers.get("host", "")
         match = _HOST.fullmatch(host)
         if match is None or match[1].strip("[]").lower() not in self._hosts:
@@ -171,11 +173,9 @@ class _SendWrapper:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["x-request-id"] = self._request_id
-            for name, value in _ALWAYS.items():
-                headers.setdefault(name, value)
-            headers.setdefault("cache-control", "no-store")
+            headers = [*message.get("headers", ()), (b"x-request-id", self._request_id.encode())]
+            given = {name for name, _ in headers}
+            message["headers"] = headers + [each for each in _ALWAYS if each[0] not in given]
         await self._send(message)
 
 

@@ -158,7 +158,8 @@ class Service:
 
     async def _body(self, request: Request, *, takes_json: bool) -> bytes:
         try:
-            raw = await asyncio.wait_for(request.body(), self.body_seconds)
+            async with asyncio.timeout(self.body_seconds):
+                raw = await request.body()
         except TimeoutError:
             raise Problem(400, "too_slow", f"the body did not arrive within {self.body_seconds} seconds") from None
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
