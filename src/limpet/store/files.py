@@ -21,6 +21,7 @@ from typing import IO, Any
 from limpet.errors import InvalidInput, StorageError, StoreBusy, StoreFull, StoreReadOnly
 from limpet.model.late import load_modules
 from limpet.model.scope import DEFAULT_TENANT, Level, Partition
+from limpet.model.text_cache import cache_texts
 from limpet.model.values import check_time, refuse_constant
 
 if sys.platform == "win32":
@@ -258,6 +259,7 @@ def folder_name(name: str) -> str:
     return f"{safe[:_KEPT]}~{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
 
+@cache_texts(1 << 10)
 def owner_folder(root: Path, partition: Partition) -> Path:
     tenant = () if partition.tenant == DEFAULT_TENANT else ("tenants", folder_name(partition.tenant))
     if partition.level is Level.GLOBAL:
