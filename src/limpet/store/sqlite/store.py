@@ -108,9 +108,9 @@ class SqliteStore(Store):
             self._soon.append(work)
 
     def _write(self, work: Work[T], *, exclusive: bool) -> T:
-        soon = [] if self._rolls_back else self._take_soon()
-        if not soon:
+        if self._rolls_back or not self._soon:
             return super()._write(work, exclusive=exclusive)
+        soon = self._take_soon()
 
         def run_all(tx: Tx) -> T:
             for each in soon:
