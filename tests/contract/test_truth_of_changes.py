@@ -181,3 +181,39 @@ def test_words_that_surely_tell_of_a_change_are_kept_as_doubtful(memory: Limpet,
     )
     (kept,) = [record for record in memory.records(user="alice") if "Pickle" in record.content and record.subject]
     assert kept.confidence < 0.5
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "again", "question", "old"),
+    [
+        (
+            "I live in Galway, in a flat over a chip shop",
+            "moved to Leeds for the job, what should I see first",
+            "back in Galway since Saturday and it has not stopped raining",
+            "Which pool could I walk to?",
+            "Leeds",
+        ),
+        (
+            "our internet is with Telvia, 50 Mbit on a good day, what can I do",
+            "switched to Kabelnord, the router is as big as a shoebox",
+            "we've gone back to Telvia after all that, same bad speed but they answer the phone",
+            "Write to our internet provider",
+            "Kabelnord",
+        ),
+    ],
+)
+def test_what_is_back_makes_doubtful_what_took_its_place(
+    memory: Limpet, say: Say, first: str, then: str, again: str, question: str, old: str
+) -> None:
+    say(first, then, again)
+    between = [each for each in memory.records(user="alice", history=True) if old in each.content]
+    assert any(each.superseded_by is not None or "doubted_by" in each.metadata for each in between)
+    lines = [line for line in memory.context(question, user="alice").text.splitlines() if old in line]
+    assert all("no longer true" in line for line in lines)
+
+
+def test_person_who_is_back_ends_nothing_that_was_said_since(memory: Limpet, say: Say) -> None:
+    say("My son Kevin lives in Adelaide", "Kevin got a job at a vineyard", "Kevin is back for good, thinner")
+    job = [each for each in memory.records(user="alice", history=True) if "vineyard" in each.content]
+    assert job
+    assert all(each.superseded_by is None and "doubted_by" not in each.metadata for each in job)

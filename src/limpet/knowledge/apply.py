@@ -15,6 +15,7 @@ from limpet.knowledge.change import (
     measure_telling,
     tells_of_change,
 )
+from limpet.knowledge.outdated import find_told
 from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, DOUBTFUL, FOLLOWS, RULES, TELLS
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.reconcile import (
@@ -51,6 +52,7 @@ _KINDRED = tuple(  # attributes that a statement about one of them may change
         "name nickname partner relationship family child friend pet",
     )
 )
+_BETWEEN = 0.55  # that something is over since what was before it is back
 _UNREAD = 0.5  # the most that words count which became no candidate: they make doubtful, and end nothing
 _LEAST_TOLD, _SURELY_TOLD = -2.0, 1.0  # logits of a message that may tell of a change, and of one that surely does
 LOOKED_THROUGH = 100  # newest claims among which a change is looked for
@@ -127,6 +129,10 @@ class Reconciler:
         known = {record.id: record for record in found.values() if record.archived_at is None}
         faded = [record for record in found.values() if record.archived_at is not None]
         judged = self._find_changes(known)
+        back, between = self._find_returned()
+        judged |= {id_: _Judged(_BETWEEN, _BETWEEN) for id_ in between}
+        judged |= {id_: judged[id_]._replace(likely=0.0) for id_ in back & judged.keys()}
+        known = {id_: record for id_, record in known.items() if id_ not in back}
         changes = {record: change.likely for record, change in judged.items()}
         if changes:
             likely = [record for record in self.recent.list() if changes.get(record.id, 0.0) >= RELATED]
@@ -194,6 +200,19 @@ class Reconciler:
             elif not any(_overlaps(span, (change.start, change.end)) for span in spans):
                 found[record.id] = _Judged(likely, self._guard(record, min(likely, _UNREAD), topics))
         return _spare_beside(candidate.message, claims, found)
+
+    def _find_returned(self) -> tuple[set[str], set[str]]:
+        """The ids of what is back, where a message names it ("back to nights"), and of what was so in between."""
+        said = find_content_stems(english.find_return(self.candidate.message))
+        later = [each for each in self.recent.list() if said and self._can_be_taken_back(each)]
+        follows = {each.id: each.metadata.get(FOLLOWS, "").split() for each in later}
+        ids = sorted({id_ for each in follows.values() for id_ in each})  # they may have ended
+        earlier = {each.id: each for each in Records(self.tx).get_many(self.info.partition, ids)}
+        between: dict[str, Record] = {}  # for each that is back, what most surely told of a change
+        for each in sorted(later, key=lambda each: find_told(each) or _LEAST_TOLD):
+            own = (earlier[id_] for id_ in follows[each.id] if id_ in earlier)
+            between |= {before.id: each for before in own if said & _find_own_stems(before, each)}
+        return set(between), {each.id for each in between.values()} - between.keys()
 
     def _find_topics(self) -> frozenset[str]:
         """What the candidate says has changed, of what people mostly have one of."""
@@ -343,6 +362,12 @@ def _keep_instruction(record: Record, taken: Sequence[Record]) -> Record:
         return record
     confidence = max(record.confidence, DOUBTFUL)
     return replace(record, type=kind, fingerprint=fingerprint(kind, record.content), confidence=confidence)
+
+
+def _find_own_stems(record: Record, later: Record) -> frozenset[str]:
+    """The words of what was said first alone, but not of whom it is about: "Kevin is back" is not about his job."""
+    who = find_content_stems((record.subject or "").replace("/", " "))
+    return find_content_stems(record.content) - find_content_stems(later.content) - who
 
 
 def _find_span(message: str, sentence: str) -> tuple[int, int]:

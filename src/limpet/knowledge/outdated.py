@@ -35,11 +35,11 @@ _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
 def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     """Return the claims; those that a later one of them may have made untrue name it, as doubted ones do."""
     known = list(claims)
-    told = [_find_told(each) if _is_current(each) else None for each in known]
+    told = [find_told(each) if _is_current(each) else None for each in known]
     if not question.strip() or not any(each is not None for each in told):
         return known
     pairs = _Pairs(question, known)
-    doubts = pairs.measure(_find_likely(known), [_find_told(each) or 0.0 for each in known])
+    doubts = pairs.measure(_find_likely(known), [find_told(each) or 0.0 for each in known])
     later = pairs.before & [each is not None for each in told]
     best = (doubts * later).argmax(axis=1).tolist()
     marks = [
@@ -110,7 +110,7 @@ def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Rec
     told = {
         at: told
         for at, each in enumerate(known)
-        if (told := _find_told(each)) is not None and _is_current(each) and _get_time(each) > said_at.timestamp()
+        if (told := find_told(each)) is not None and _is_current(each) and _get_time(each) > said_at.timestamp()
     }
     if not told or not question.strip():
         return None
@@ -149,8 +149,8 @@ def measure_doubt(likely: Array, told: Array, behind: Array, near: Array, own: A
     return doubts
 
 
-def _find_told(record: Record) -> float | None:
-    """The logit that learning noted."""
+def find_told(record: Record) -> float | None:
+    """How surely the message of a claim tells of a change, as a logit: what learning noted."""
     told = _read_number(record.metadata.get(TELLS, "")) if record.origin in _LEARNED else None
     return told if told is not None and abs(told) <= _MOST_TOLD else None
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from limpet.knowledge.english.dates import find_bound, find_last_date, resolve_dates
+from limpet.knowledge.english.dates import find_bound, find_last_date, resolve_dates, tells_of_start
 from limpet.knowledge.english.tense import is_dated_event
 
 FRIDAY = datetime(2026, 3, 6, 9, tzinfo=UTC)
@@ -137,6 +137,25 @@ def test_what_is_so_every_week_has_no_end_and_no_date(said: str) -> None:
     assert find_bound(said, MONDAY) is None
     assert find_last_date(said, MONDAY) is None
     assert resolve_dates(said, MONDAY) == said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Choir is on Fridays as of this week",
+        "I'm on the early shift from Monday on",
+        "I'm doing three days from now on, Tuesday to Thursday",
+    ],
+)
+def test_what_begins_has_no_end(said: str) -> None:
+    assert find_bound(said, MONDAY) is None
+    assert tells_of_start(said)
+
+
+def test_what_begins_and_ends_has_its_end() -> None:
+    said = "I'm on holiday from tomorrow on until Friday"
+    assert find_bound(said, MONDAY) == datetime(2026, 3, 7, tzinfo=UTC)
+    assert not tells_of_start(said)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,10 @@ _HOMES = {
         "MAX_SENTENCE OwnStatement extract_assertion find_kept find_own_statements find_statements is_chat_rule"
         " is_forget_request is_opt_out mask_quotations tells_reaction tells_style"
     ),
-    "change": "find_retracted find_topics has_change_sign has_end_sign has_stay_sign is_last is_passing tells_of_loss",
+    "change": (
+        "find_retracted find_return find_topics has_change_sign has_end_sign has_stay_sign is_last is_passing"
+        " tells_of_loss"
+    ),
     "clause": "expand_contractions find_asked_subjects find_role_word speaks_of_user",
     "coordination": "is_comment is_order is_standing_order lacks_verb states_fact states_habit",
     "dates": "find_bound find_last_date resolve_dates tells_of_start",

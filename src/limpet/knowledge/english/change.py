@@ -63,6 +63,13 @@ _LAST = re.compile(
     re.IGNORECASE,
 )
 
+_RETURN = re.compile(
+    r"\b(?:back|return(?:s|ed|ing)?) (?:to|on|in|at|with) (?P<whither>[^.,;:!?]{2,40})"
+    r"|(?P<which>[^.,;:!?]{2,40}?)(?: (?:is|are|am)|['’](?:s|re|m)) back\b"
+    r"|(?:^|[.,;:!?]|\b(?:am|is|are)|['’](?:m|s|re)) ?(?P<what>(?:[\w'’-]+ ){1,2})(?:again|once (?:more|again))\b"
+    r"|(?P<before>[^.;!?]{2,40}) as (?:before|at the start)\b"
+)
+
 _WORDS = re.compile(r"[^\W_]+")
 
 
@@ -88,6 +95,11 @@ def find_retracted(sentence: str) -> str:
     """Return what a sentence says was never so: "turns out it wasn't gluten after all". Empty if it says nothing."""
     found = _RETRACTED.search(sentence)
     return found["what"] if found else ""
+
+
+def find_return(text: str) -> str:
+    """Return what a text says is as it was: "back to nights", "the old pot is back". Empty if it says nothing."""
+    return " ".join(part for found in _RETURN.finditer(text.lower()) for part in found.groups() if part)
 
 
 def is_last(sentence: str) -> bool:

@@ -191,6 +191,13 @@ def _find_latest(match: re.Match[str], said_at: datetime) -> datetime | None:
     return said_at + timedelta(days=days * (step + 1))
 
 
+_BEGINNING = rf"(?:now|today|tomorrow|week|month|year|{'|'.join((*_WEEKDAYS, *_MONTHS))}|(?:the )?\d\S*)"
+# "As of this week", "from June on", "now that": what begins goes on, unless its end follows.
+_BEGINS = re.compile(
+    rf"\b(?:from (?:now|here) on|now that|as (?:of|from) (?:(?:this|next) )?{_BEGINNING}"
+    rf"|from (?:(?:this|next) )?{_BEGINNING} on(?:wards?)?)\b(?!.*\b(?:until|till)\b)",
+    re.IGNORECASE,
+)
 FOR_NOW = timedelta(days=10)  # how long what is so "for now" holds
 _UNTIL = re.compile(
     r"(?<!day )(?<!days )\b(?:until|till|['’]?til|back(?: home| here| at work)? on)\b(?: about| at least| the)*"
@@ -215,7 +222,7 @@ _NAMED_TIMES = {
 
 def find_bound(text: str, said_at: datetime) -> datetime | None:
     """Return when a state is past by its own words: "until Friday", "till the end of the month", "for now"."""
-    if is_weekly(text):
+    if is_weekly(text) or _BEGINS.search(text):
         return None
     once = _is_state(text) or _ONCE.search(text)
     if (days := _DAY_TO_DAY.search(text)) and once and not lies_behind(text, *days.span()):
@@ -269,7 +276,9 @@ _STARTING = frozenset("starting beginning joining".split())
 
 
 def tells_of_start(text: str) -> bool:
-    """Return whether somebody begins something that goes on after its date: "I start at the clinic on Monday"."""
+    """Return whether something begins that goes on after its date: "I start at the clinic on Monday"."""
+    if _BEGINS.search(text):
+        return True
     opening = find_opening(text)
     first = opening.subject.split(maxsplit=1)[0].lower() if opening is not None and opening.subject else ""
     if opening is None or not (first in _PEOPLE or first in get_words("given_names")):
