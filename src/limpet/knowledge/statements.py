@@ -11,7 +11,7 @@ from typing import NamedTuple
 from limpet.knowledge import english
 from limpet.knowledge.candidate import Candidate
 from limpet.knowledge.prominence import DOUBTFUL as SURE_ENOUGH
-from limpet.knowledge.reader import SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
+from limpet.knowledge.reader import DOUBTFUL, SHOWN, SURE, VITAL_ATTRIBUTES, Reading, default_reader
 from limpet.model.dataclass import replace
 from limpet.model.text_cache import cache_texts
 
@@ -50,10 +50,9 @@ def list_statements(text: str) -> tuple[english.OwnStatement, ...]:
 def read_statements(text: str, before: str) -> Iterator[Statement]:
     """The statements that the speaker asserts, each with its reading. ``before``: the turn before the message."""
     statements = list_statements(text)
-    if not statements:
-        return
     cuts = {each.start: each.listed for each in statements}
-    readings = sorted(default_reader().read(text, before, cuts), key=lambda reading: reading.start)
+    read = default_reader().read(text, before, cuts) if statements else []
+    readings = sorted(read, key=lambda reading: reading.start)
     starts, ends = [each.start for each in readings], list(accumulate((each.end for each in readings), max))
     found: list[Statement] = []
     for own in statements:
@@ -64,8 +63,25 @@ def read_statements(text: str, before: str) -> Iterator[Statement]:
         if reading is not None:
             reading = _raise_keep(reading, text, own)
         found.append(Statement(own, text[own.start : own.end], reading))
+    told: list[Statement] = []
     for _, together in groupby(found, key=lambda each: each.own.sentence):
-        yield from _encourage(list(_mark_comments(list(together))))
+        told += _encourage(list(_mark_comments(list(together))))
+    yield from sorted([*told, *_read_beside(text, told)], key=lambda each: each.own.start)
+
+
+def _read_beside(text: str, told: Sequence[Statement]) -> Iterator[Statement]:
+    """What stands beside a request or in a statement that is not sure, where it alone says something that lasts."""
+    read = {each.own.start for each in told}
+    sure = [each.own for each in told if each.reading is not None and each.reading.shown]
+    end = 0
+    for own in english.find_beside(text):
+        known = own.start in read and own.text == text[own.start : own.end]
+        if known or own.start < end or any(own.start < each.end and each.start < own.end for each in sure):
+            continue
+        reading = _raise_keep(default_reader().read_whole(own.text), text, own)
+        if reading.keep >= DOUBTFUL and reading.status == "holds":
+            end = own.end
+            yield Statement(own, text[own.start : own.end], reading)
 
 
 def _raise_keep(reading: Reading, text: str, own: english.OwnStatement) -> Reading:

@@ -19,6 +19,7 @@ from limpet.model.late import load_modules
 if TYPE_CHECKING:
     from limpet.knowledge.english.answers import *  # noqa: F403
     from limpet.knowledge.english.assertions import *  # noqa: F403
+    from limpet.knowledge.english.beside import *  # noqa: F403
     from limpet.knowledge.english.change import *  # noqa: F403
     from limpet.knowledge.english.clause import *  # noqa: F403
     from limpet.knowledge.english.coordination import *  # noqa: F403
@@ -38,6 +39,7 @@ _HOMES = {
         "MAX_SENTENCE OwnStatement extract_assertion find_kept find_own_statements find_statements is_chat_rule"
         " is_forget_request is_opt_out mask_quotations tells_reaction tells_style"
     ),
+    "beside": "find_beside",
     "change": (
         "find_retracted find_return find_topics has_change_sign has_end_sign has_stay_sign is_last is_passing"
         " tells_of_loss"

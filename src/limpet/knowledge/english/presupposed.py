@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from limpet.knowledge.english import get_pattern, get_words
-from limpet.knowledge.english.assertions import MAX_SENTENCE, asks_for_oneself, is_opt_out, mask_quotations
+from limpet.knowledge.english.assertions import (
+    MAX_SENTENCE,
+    asks_for_oneself,
+    is_opt_out,
+    is_retraction,
+    mask_quotations,
+)
 from limpet.knowledge.english.clause import find_role_word
 from limpet.search.analysis import Sentence, split_sentences
 
@@ -25,14 +31,31 @@ class Presupposed(NamedTuple):
     text: str
 
 
-def find_presupposed(text: str) -> Iterator[Presupposed]:
-    """Yield what a message takes for granted, whether or not it states it: health, diet, names and things."""
+def list_real_sentences(text: str) -> Iterator[tuple[Sentence, bool]]:
+    """Yield the sentences, questions and requests included, each with whether it is about a text and ends the list.
+
+    Fiction is left out, and so is what the next sentence takes back.
+    """
     if is_opt_out(text):
         return
-    for sentence in split_sentences(mask_quotations(text)):
-        if len(sentence.text) > MAX_SENTENCE or get_pattern("material").search(sentence.text):
+    sentences = list(split_sentences(mask_quotations(text)))
+    for at, sentence in enumerate(sentences):
+        following = sentences[at + 1].text if at + 1 < len(sentences) else ""
+        if get_pattern("taken_back").match(following) or is_retraction(following):
+            continue
+        if len(sentence.text) > MAX_SENTENCE:
+            return
+        if get_pattern("material").search(sentence.text):
+            yield sentence, True
             return
         if not get_pattern("fiction").search(sentence.text):
+            yield sentence, False
+
+
+def find_presupposed(text: str) -> Iterator[Presupposed]:
+    """Yield what a message takes for granted, whether or not it states it: health, diet, names and things."""
+    for sentence, material in list_real_sentences(text):
+        if not material:
             yield from _find_in_sentence(sentence)
 
 
@@ -49,6 +72,8 @@ def _find_in_sentence(sentence: Sentence) -> Iterator[Presupposed]:
             yield Presupposed(
                 sentence, role, "allergy", found["allergen"], f"{who} has {_add_article(found['thing'])}."
             )
+    for found in get_pattern("own_medicine").finditer(said):
+        yield Presupposed(sentence, "", "medication", found["v"], f"The user takes {found['v']}.")
     for found in get_pattern("as_one_with").finditer(said):
         if asks_for_oneself(sentence.text):
             value = found["v"] or found["being"]
@@ -69,8 +94,12 @@ def _find_named(sentence: Sentence) -> Iterator[Presupposed]:
         if name.split()[0].casefold() not in get_words("places"):
             yield Presupposed(sentence, role, "name", name, f"The user's {found['role'].lower()} is called {name}.")
     for found in get_pattern("own_thing").finditer(sentence.text):
-        thing = found["several"] or _add_article(found["thing"])
-        yield Presupposed(sentence, "", "", found["several"] or found["thing"], f"The user has {thing}.")
+        value = found["several"] or found["aid"] or found["thing"]
+        yield Presupposed(sentence, "", "", value, f"The user has {value if _is_many(value) else _add_article(value)}.")
+
+
+def _is_many(thing: str) -> bool:
+    return thing[0].isdigit() or thing == "insulin" or thing.endswith("s")
 
 
 def _add_article(thing: str) -> str:
