@@ -37,10 +37,8 @@ def read(text: str) -> list[str]:
         ),
         ("What gets hair off a sofa in the den of my two old greyhounds?", "The user has two old greyhounds."),
         ("Which anthem is fit for the choir I conduct in Lyon?", "The user conducts the choir in Lyon."),
-        ("Is there pesto without peanuts, which put me in hospital?", "Peanuts put the user in hospital."),
         ("What knife suits my husband, a butcher, for his birthday?", "The user's husband works as a butcher."),
         ("What would please my deaf son?", "The user's son is deaf."),
-        ("With two toddlers, which hike near Graz can I do?", "The user has two toddlers."),
         ("Which tea goes with my levothyroxine?", "The user takes levothyroxine."),
         ("Where can I sit with my walking frame at the opera?", "The user has a walking frame."),
         (

@@ -21,7 +21,6 @@ _LEAST = 2  # words of a clause
 _NEAR = 6  # characters behind a phrase in which "I" begins: "being vegan, I …"
 _RULE = 3  # words of a standing rule, "as always" included
 _SELF = frozenset("i im we my our".split())
-_NO_SUBJECTS = frozenset("always any given how never no not please".split())
 _Cut = tuple[int, int, str]  # its place in the sentence, and the words that state it alone
 
 
@@ -69,17 +68,9 @@ def _find_clauses(said: str, *, reasons: bool = False) -> Iterator[_Cut]:
         if reason:
             told = get_pattern("beside_self").search(words) is not None and _has_verb(tokens)
         else:
-            told = (opening is not None and bool(opening.subject) and subject in _SELF) or _mentions(words, tokens)
+            told = opening is not None and bool(opening.subject) and subject in _SELF
         if told:
             yield start, start + len(words), words
-
-
-def _mentions(words: str, tokens: Sequence[Token]) -> bool:
-    """Whether a clause behind a comma, which is neither an order nor a question, mentions the speaker."""
-    first = tokens[0].word
-    closed = ("adverbs", "auxiliaries", "conjunctions", "orders", "persons", "relatives", "verbs")
-    asked = any(first in get_words(kind) for kind in closed) or first.endswith("ing") or first in _NO_SUBJECTS
-    return not asked and get_pattern("beside_self").search(words) is not None and _has_verb(tokens)
 
 
 def _has_verb(tokens: Sequence[Token]) -> bool:
