@@ -35,6 +35,8 @@ Each class has a ``code``, which the command line, HTTP and MCP all report.
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import ClassVar
 
 
@@ -156,3 +158,10 @@ class KeyMissing(StorageError):
 
 class DecryptionFailed(StoreCorrupt):
     code = "decryption_failed"
+
+
+def explain_descriptors(error: Exception) -> StorageError | None:
+    """Return what to do where the process can open no more files; None if the error is another one."""
+    if os.strerror(errno.EMFILE) not in str(error):
+        return None
+    return StorageError(f"this process can open no more files ({error}); close some, or raise its limit (ulimit -n)")

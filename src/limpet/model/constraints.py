@@ -306,6 +306,8 @@ class Boolean(Scalar):
 
 
 class Integer(Scalar):
+    """A whole number."""
+
     json_type, python_types = "integer", (int,)
 
     def __init__(self, least: int = 0, most: int = MAX_NUMBER) -> None:
@@ -437,6 +439,8 @@ class Duration(Scalar):
 
 
 class Choice(Scalar):
+    """One of a few words."""
+
     def __init__(self, words: tuple[Any, ...]) -> None:
         self.words = words
 

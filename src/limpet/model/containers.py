@@ -205,6 +205,8 @@ class JsonValue(Codec):
 
 
 class JsonObject(Scalar):
+    """Any JSON object."""
+
     json_type, python_types = "object", (Mapping,)
 
     def __init__(self, max_bytes: int = MAX_MAP_BYTES) -> None:

@@ -10,6 +10,8 @@ from functools import cached_property, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from limpet.errors import explain_descriptors
+
 T = TypeVar("T")
 
 _loaded: set[str] = set()  # whole: a module that another thread is importing is in sys.modules already
@@ -96,7 +98,13 @@ def late_property(place: str) -> Callable[[Callable[[Any, type[T]], T]], cached_
         @wraps(make)
         def load(instance: Any) -> T:
             load_modules(module)
-            return make(instance, getattr(import_module(module), name))
+            try:
+                found = import_module(module)
+            except (OSError, ImportError) as error:
+                if (explained := explain_descriptors(error)) is None:
+                    raise
+                raise explained from error
+            return make(instance, getattr(found, name))
 
         return lazy_property(load)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from limpet.errors import LimpetError, PermissionDenied, StorageError
+from limpet.errors import LimpetError, PermissionDenied, explain_descriptors
 from limpet.model.access import AccessRequest, AuditEntry, AuditOutcome, Grant, Principal, Reach, Right
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import Record
@@ -23,7 +21,6 @@ _NAME_FIELDS = {Reach.SESSION: "session", Reach.USER: "user", Reach.AGENT: "agen
 _DONE = AuditOutcome.DONE.value
 _REACHES = {Level.AGENT: Reach.AGENT, Level.GLOBAL: Reach.GLOBAL}
 _OWNED_RULES = (On.OWNER, On.USER, On.ID_OR_OWNER)
-_OUT_OF_DESCRIPTORS = os.strerror(errno.EMFILE)
 _OPEN_RULES = (On.REACH, On.FILTER, On.ID)
 
 AuditTarget = tuple[str | None, str | None, str | None, str | None]  # user, agent, session, record
@@ -269,11 +266,9 @@ class OperationCall:
         try:
             return self.operation.method(self.subject, *self.args, **self.kwargs)
         except (OSError, ImportError) as error:  # modules are loaded late, and that opens files
-            if _OUT_OF_DESCRIPTORS not in str(error):
+            if (explained := explain_descriptors(error)) is None:
                 raise
-            raise StorageError(
-                f"this process can open no more files ({error}); close some, or raise its limit (ulimit -n)"
-            ) from error
+            raise explained from error
 
     def check_arguments(self) -> None:
         """Replace each argument by its canonical value. Raises InvalidInput. Unknown names are left to Python."""
