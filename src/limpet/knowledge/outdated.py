@@ -7,13 +7,13 @@ it is asked for. training/change/fit.py fits the weights.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from limpet.knowledge import english
-from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS, is_rule
+from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
 from limpet.model.dataclass import replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record
 from limpet.model.text_cache import cache_texts
@@ -27,7 +27,6 @@ _ALONE = 0.15  # similarity that a lone claim has to beat
 _MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
 _MARKED, _CAUTION = 0.25, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
-_KEPT = 0.03  # the same of one that learning has marked: it was surer of the two than a question is
 _VITAL = frozenset({"allergy", "health", "medication"})
 _MESSAGE = 0.03  # how likely a later statement takes back a message that nothing was learned from
 _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
@@ -46,10 +45,7 @@ def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     marks = [
         _mark(each, float(doubts[at, by]), known[by].id) for at, (each, by) in enumerate(zip(known, best, strict=True))
     ]
-    judged = {each.id for each, logit in zip(known, told, strict=True) if logit is not None}
-    return [
-        marks[at] if later[at, best[at]] and _can_be_outdated(each, judged) else each for at, each in enumerate(known)
-    ]
+    return [marks[at] if _can_be_outdated(each) and later[at, best[at]] else each for at, each in enumerate(known)]
 
 
 def _find_likely(claims: Sequence[Record]) -> Array:
@@ -60,9 +56,6 @@ def _find_likely(claims: Sequence[Record]) -> Array:
     likely = np.zeros((len(claims), len(claims)))
     for by, each in enumerate(claims):
         likely[[places[id] for id in each.metadata.get(FOLLOWS, "").split() if id in places], by] = _FOLLOWS
-    for at, each in enumerate(claims):
-        if (by := places.get(each.metadata.get(DOUBTED_BY, ""), -1)) >= 0:
-            likely[at, by] = min(1.0, max(_FOLLOWS, _read_number(each.metadata.get(DOUBT, "")) or 0.0))
     return likely
 
 
@@ -130,11 +123,8 @@ def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Rec
 
 
 def _mark(claim: Record, doubt: float, by: str) -> Record:
-    """The claim with its mark for this question, or without the one that it had."""
-    least = _KEPT if DOUBTED_BY in claim.metadata else _MARKED + _CAUTION * (claim.attribute in _VITAL)
-    if doubt < least:
-        kept = {name: each for name, each in claim.metadata.items() if name not in (DOUBTED_BY, DOUBT)}
-        return claim if len(kept) == len(claim.metadata) else replace(claim, metadata=kept)
+    if doubt < _MARKED + _CAUTION * (claim.attribute in _VITAL):
+        return claim
     return replace(claim, metadata={**claim.metadata, DOUBTED_BY: by, DOUBT: f"{doubt:.2f}"})
 
 
@@ -178,14 +168,9 @@ def _get_message(record: Record) -> object:
     return (record.source.session_id, record.source.sequences) if record.source.sequences else record.id
 
 
-def _can_be_outdated(record: Record, judged: Collection[str]) -> bool:
-    """Whether the question decides on its mark. ``judged``: the ids of the later claims that can be weighed with it.
-
-    A rule has to be heeded whatever is asked, and so has its mark.
-    """
+def _can_be_outdated(record: Record) -> bool:
     learned = record.origin in _LEARNED and not record.pinned and record.type in CLAIM_TYPES
-    by = record.metadata.get(DOUBTED_BY)
-    return learned and _is_current(record) and (by is None or (by in judged and not is_rule(record)))
+    return learned and _is_current(record) and DOUBTED_BY not in record.metadata
 
 
 def _is_current(record: Record) -> bool:

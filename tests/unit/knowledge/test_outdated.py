@@ -9,7 +9,7 @@ import pytest
 
 from limpet.knowledge.hits import doubt_message
 from limpet.knowledge.outdated import find_doubt, mark_outdated
-from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
+from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, TELLS
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType
 from limpet.model.scope import Level, Owner, Scope
@@ -141,30 +141,3 @@ def test_claim_is_marked_by_later_one_about_the_same_that_hardly_tells_of_a_chan
     dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
     later = make_claim("later", now, 20, metadata={TELLS: "-0.8"})
     assert find_marked(question, make_claim("earlier", earlier, 1), dog, later) == {"earlier": "later"}
-
-
-DOG = "What is my dog called?"
-
-
-@pytest.mark.parametrize(
-    ("question", "doubt", "fields", "found"),
-    [
-        (QUESTION, "0.55", {}, {"train": "bike"}),
-        (DOG, "0.21", {}, {}),
-        (DOG, "stories", {}, {}),
-        (DOG, "0.21", {"type": RecordType.INSTRUCTION}, {"train": "bike"}),  # heeded whatever is asked
-        ("", "0.21", {}, {"train": "bike"}),
-    ],
-)
-def test_mark_of_a_claim_is_left_out_where_the_question_is_not_about_it(
-    question: str, doubt: str, fields: dict[str, Any], found: dict[str, str]
-) -> None:
-    marked = make_claim("train", TRAIN, 1, metadata={DOUBTED_BY: "bike", DOUBT: doubt}, **fields)
-    dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
-    assert find_marked(question, marked, dog, later(**{TELLS: "-0.5"})) == found
-
-
-def test_mark_stays_where_what_was_said_since_is_not_known() -> None:
-    marked = make_claim("train", TRAIN, 1, metadata={DOUBTED_BY: "gone", DOUBT: "0.21"})
-    dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
-    assert find_marked(DOG, marked, dog, later(**{FOLLOWS: ""})) == {"train": "gone"}
