@@ -70,27 +70,18 @@ def read_statements(text: str, before: str) -> Iterator[Statement]:
 
 
 def _read_beside(text: str, told: Sequence[Statement]) -> Iterator[Statement]:
-    """What stands beside a request or in a statement that is not sure, where it alone says something that lasts.
-
-    Of two that share words the surer one is read.
-    """
-    taken = [(each.own.start, each.own.end) for each in told if each.reading is not None and each.reading.shown]
-    read = [
-        (own, _raise_keep(default_reader().read_whole(own.text), text, own))
-        for own in english.find_beside(text)
-        if not any(_is_read(text, own, each.own) for each in told)
-    ]
-    for own, reading in sorted(read, key=lambda each: (-each[1].keep, len(each[0].text))):
-        apart = all(own.end <= start or end <= own.start for start, end in taken)
-        if apart and reading.keep >= DOUBTFUL and reading.status == "holds":
-            taken.append((own.start, own.end))
+    """What stands beside a request or in a statement that is not sure, where it alone says something that lasts."""
+    read = {each.own.start for each in told}
+    sure = [each.own for each in told if each.reading is not None and each.reading.shown]
+    end = 0
+    for own in english.find_beside(text):
+        known = own.start in read and own.text == text[own.start : own.end]
+        if known or own.start < end or any(own.start < each.end and each.start < own.end for each in sure):
+            continue
+        reading = _raise_keep(default_reader().read_whole(own.text), text, own)
+        if reading.keep >= DOUBTFUL and reading.status == "holds":
+            end = own.end
             yield Statement(own, text[own.start : own.end], reading)
-
-
-def _is_read(text: str, own: english.OwnStatement, other: english.OwnStatement) -> bool:
-    """Whether a clause is the beginning of a statement that was read in its place: "so I'm homeless"."""
-    whole = own.text == text[own.start : own.end] and other.start <= own.start
-    return whole and text[other.start : own.start].strip(" ,").lower() in {"", "and", "but", "so"}
 
 
 def _raise_keep(reading: Reading, text: str, own: english.OwnStatement) -> Reading:

@@ -35,10 +35,7 @@ def read(text: str) -> list[str]:
             "Which toys suit my twins? All three of my girls, the youngest of whom has asthma, love sand.",
             "The youngest of the user's girls has asthma.",
         ),
-        ("What gets hair off a sofa in the den of my two old greyhounds?", "The user has two old greyhounds."),
-        ("Which anthem is fit for the choir I conduct in Lyon?", "The user conducts the choir in Lyon."),
-        ("What knife suits my husband, a butcher, for his birthday?", "The user's husband works as a butcher."),
-        ("What would please my deaf son?", "The user's son is deaf."),
+        ("What gets fur off a sofa, my two old greyhounds moult", "The user has two old greyhounds."),
         ("Which tea goes with my levothyroxine?", "The user takes levothyroxine."),
         ("Where can I sit with my walking frame at the opera?", "The user has a walking frame."),
         (
@@ -82,7 +79,6 @@ def test_quote_of_clause_is_the_clause():
         "How do I get him to laugh, as a joke I mean?",
         "You're Captain Flint and I'm your cook, since I have one leg. Begin",
         "Tell me two soups, since we keep kosher. Scratch that, I made it up.",
-        "the tarot lady says I'll move abroad within the year, with a Taurus",
         "Please forget this straight after, but does my warfarin mix with gin?",
     ],
 )

@@ -13,12 +13,12 @@ from limpet.knowledge.attributes import load_attributes
 KNOWLEDGE = Path(english.__file__).parents[1]
 WORDS = english.load_table("words.toml")
 PATTERNS = english.load_table("patterns.toml")
-TABLES = ("contractions", "rule", "owned", "beside", "graph")
+TABLES = ("contractions", "rule", "owned", "graph")
 
 
 def list_texts() -> list[str]:
     """Every pattern as it stands in the file, those inside tables too."""
-    rules = [rule["pattern"] for kind in ("rule", "owned", "beside") for rule in PATTERNS[kind]]
+    rules = [rule["pattern"] for kind in ("rule", "owned") for rule in PATTERNS[kind]]
     more = [short for short, _ in PATTERNS["contractions"]] + list(PATTERNS["graph"].values())
     return [text for name, text in PATTERNS.items() if name not in TABLES] + rules + more
 
@@ -33,13 +33,6 @@ def test_rules_compile_and_name_known_attributes():
         for rule in PATTERNS[kind]:
             assert english.compile_pattern(rule["pattern"]).groups or rule.get("fixed")
             assert rule["attribute"] in load_attributes()
-
-
-def test_phrases_beside_requests_compile_and_name_what_they_say():
-    for rule in PATTERNS["beside"]:
-        groups = english.compile_pattern(rule["pattern"]).groupindex
-        assert {*re.findall(r"\{(\w+)\}", rule["says"]), "v"} <= set(groups)
-        assert rule.get("of", "") in {"", "speaker", "asked", "mention"}
 
 
 def test_every_pattern_and_word_list_is_used():

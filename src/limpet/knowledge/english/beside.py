@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 
-from limpet.knowledge.english import compile_pattern, get_pattern, get_words, load_table
+from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.assertions import OwnStatement, asks_for_oneself
 from limpet.knowledge.english.clause import is_name
 from limpet.knowledge.english.opening import Token, find_opening, find_tokens, is_finite
@@ -44,9 +43,14 @@ def find_beside(text: str) -> Iterator[OwnStatement]:
 
 def _find_in_sentence(said: str, subject: str) -> Iterator[_Cut]:
     yield from _find_clauses(said)
+    yield from _find_existence(said)
     yield from _find_rules(said)
-    yield from _find_phrases(said)
+    yield from _find_relatives(said)
     yield from _find_appositions(said, subject)
+    if asks_for_oneself(said):
+        for found in get_pattern("beside_as").finditer(said):
+            if found["head"].lower() not in get_words("as_things"):
+                yield *found.span("v"), f"I'm {found['v']}"
 
 
 def _find_beside_task(said: str) -> Iterator[_Cut]:
@@ -80,28 +84,16 @@ def _has_verb(tokens: Sequence[Token]) -> bool:
     return bool(tokens[0].short) or any(is_finite(each.word) or each.word.endswith("s") for each in tokens[1:])
 
 
-def _find_phrases(said: str) -> Iterator[_Cut]:
-    """What says something without a verb or a subject: "being vegan", "as a nurse", "for the crane I drive"."""
-    for pattern, says, of in _list_phrases():
-        for found in pattern.finditer(said):
-            end = found.end("v")
-            if of == "speaker" and not (_asks(said) and _is_of_speaker(said, found.start(), end)):
-                continue
-            if of == "asked" and not asks_for_oneself(said):
-                continue
-            if of == "mention" and not get_pattern("beside_self").search(found["v"]):
-                continue
-            yield found.start(), end, says.format(**found.groupdict(""))
-
-
-@cache
-def _list_phrases() -> Sequence[tuple[re.Pattern[str], str, str]]:
-    table = load_table("patterns.toml")["beside"]
-    return [(compile_pattern(each["pattern"]), each["says"], each.get("of", "")) for each in table]
-
-
-def _asks(said: str) -> bool:
-    return said.rstrip().endswith("?") or get_pattern("beside_request").search(said) is not None
+def _find_existence(said: str) -> Iterator[_Cut]:
+    """ "being vegan for eleven years", "lanolin being the one thing that brings my skin up"."""
+    for found in get_pattern("beside_being").finditer(said):
+        start, who = found.start("what"), (found["who"] or "").strip()
+        words = _cut_end(said, start)
+        if not who and _is_of_speaker(said, found.start(), start + len(words)):
+            yield found.start("being"), start + len(words), f"I'm {words}"
+        elif who and get_pattern("beside_self").search(words):
+            verb = "are" if who.endswith("s") else "is"
+            yield found.start("who"), start + len(words), f"{who} {verb} {words}"
 
 
 def _is_of_speaker(said: str, start: int, end: int) -> bool:
@@ -118,6 +110,20 @@ def _find_rules(said: str) -> Iterator[_Cut]:
         start = found.start("v" if found["v"] else "w")
         if len(words.split()) > _RULE:
             yield start, start + len(words), words
+
+
+def _find_relatives(said: str) -> Iterator[_Cut]:
+    """ "my stepdaughter, who is blind", "for the crane I drive"."""
+    for found in get_pattern("beside_relative").finditer(said):
+        words = _cut_end(said, found.start("v"))
+        who, near = found["who"], said[found.end("who") : found.start("v")].startswith((", ", " who"))
+        if get_pattern("beside_self").search(words) or (near and get_pattern("beside_self").match(who)):
+            who = f"{found['part']} of {who}" if found["part"] else who
+            yield found.start("who"), found.start("v") + len(words), f"{who} {words}"
+    for found in get_pattern("beside_used").finditer(said):
+        yield *found.span("v"), f"{found['who']} {found['verb']} {found['thing']}"
+    for found in get_pattern("beside_like_me").finditer(said):
+        yield *found.span(), f"I'm {found['v']}"
 
 
 def _find_appositions(said: str, subject: str) -> Iterator[_Cut]:
