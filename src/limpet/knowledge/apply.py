@@ -204,7 +204,9 @@ class Reconciler:
     def _find_returned(self) -> tuple[set[str], set[str]]:
         """The ids of what is back, where a message names it ("back to nights"), and of what was so in between."""
         said = find_content_stems(english.find_return(self.candidate.message))
-        later = [each for each in self.recent.list() if said and self._can_be_taken_back(each)]
+        if not said:
+            return set(), set()
+        later = [each for each in self.recent.list() if self._can_be_taken_back(each)]
         follows = {each.id: each.metadata.get(FOLLOWS, "").split() for each in later}
         ids = sorted({id_ for each in follows.values() for id_ in each})  # they may have ended
         earlier = {each.id: each for each in Records(self.tx).get_many(self.info.partition, ids)}

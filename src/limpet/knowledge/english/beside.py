@@ -32,7 +32,7 @@ def find_beside(text: str) -> Iterator[OwnStatement]:
             continue
         if material:
             task = get_pattern("beside_task").match(said)
-            cuts = _find_beside_task(said[: said.find(":") % (len(said) + 1)]) if task else iter(())
+            cuts = _find_beside_task(said.partition(":")[0]) if task else iter(())
         else:
             cuts = _find_in_sentence(said, subject)
         for start, end, words in sorted(cuts):
