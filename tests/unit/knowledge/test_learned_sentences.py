@@ -347,3 +347,17 @@ def test_how_to_write_this_once_is_no_instruction(text: str) -> None:
 )
 def test_what_a_body_cannot_stand_is_an_allergy(text: str, sentence: str) -> None:
     assert [each.content for each in read_turn([said(text)]) if each.attribute == "allergy"] == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("No emojis from now on, please rewrite this mail to my boss: hello", "No emojis from now on."),
+        (
+            "American spelling as always with me, please shorten this: 'the sea'",
+            "American spelling as always with the user.",
+        ),
+    ],
+)
+def test_task_on_a_text_is_no_part_of_the_rule_before_it(text: str, rule: str) -> None:
+    assert read(text) == [rule]
