@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from limpet.sessions.files import FileSessions
 
 _A_FILE: Mapping[Interface, str] = {
-    **dict.fromkeys(("http", "remote"), "a backup is a file beside the store; export streams"),
+    **dict.fromkeys(("http", "remote"), "a backup is a file beside the store; export streams")
 }
 
 _OF_AGENTS = ".agents"  # the folder beside a backup for the own stores of agents

@@ -126,9 +126,7 @@ def get_method(handle: HasSync[S], method: Callable[Concatenate[S, P], R]) -> Ca
     return found
 
 
-def run_in_pool(
-    method: Callable[Concatenate[S, P], R],
-) -> Callable[Concatenate[HasSync[S], P], Coroutine[Any, Any, R]]:
+def run_in_pool(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[HasSync[S], P], Coroutine[Any, Any, R]]:
     return run_as(lambda found, _pool: found, method)
 
 

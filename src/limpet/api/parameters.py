@@ -297,11 +297,7 @@ ContextQuery = Annotated[
     str, limits.Text(), Called("the question"), "what the prompt is about: memory about it is recalled; empty: none"
 ]
 Tokens = Annotated[int, DescribedCodec(limits.Integer(), minimum=1), "tokens at most; left out: `context.max_tokens`"]
-Window = Annotated[
-    int,
-    limits.Integer(),
-    "tokens the model can read: room is left for its reply",
-]
+Window = Annotated[int, limits.Integer(), "tokens the model can read: room is left for its reply"]
 Skill = Annotated[str, limits.Printable(), "the active skill; what was learned with it counts more"]
 HitCount = Annotated[int, limits.Integer(1, MAX_HITS), "hits at most; left out: `search.k`"]
 Neighbours = Annotated[int, limits.Integer(0, MAX_NEIGHBOURS), "messages around each hit"]

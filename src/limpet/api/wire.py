@@ -18,15 +18,7 @@ from limpet.api.limpet import Limpet
 from limpet.api.parameters import CursorCodec, LocalPath, SessionId, User
 from limpet.api.session import Session
 from limpet.model.access import Right
-from limpet.model.constraints import (
-    REFERENCE,
-    Codec,
-    Definitions,
-    Integer,
-    OptionalCodec,
-    Text,
-    unwrap,
-)
+from limpet.model.constraints import REFERENCE, Codec, Definitions, Integer, OptionalCodec, Text, unwrap
 from limpet.model.containers import Function, JsonObject, ListCodec, Opaque
 from limpet.model.context import Context, Omission
 from limpet.model.dataclass import dataclass, replace

@@ -64,10 +64,7 @@ def demo(args: Namespace) -> int:
 
     clock = LifeClock()
     config = Config.load(overrides={"jobs.worker": False})  # its clock jumps: a lease would seem to have run out
-    with (
-        TemporaryDirectory(prefix="limpet-demo-") as folder,
-        Limpet.open(folder, clock=clock, config=config) as memory,
-    ):
+    with TemporaryDirectory(prefix="limpet-demo-") as folder, Limpet.open(folder, clock=clock, config=config) as memory:
         _live(memory, clock)
         steps = {
             "learned": _show_learned(memory),

@@ -99,8 +99,7 @@ class MemorySettings(_SettingsBase):
         "shared: in the store that was opened; own: in a folder of its own, agents/NAME/ below it",
     ] = "shared"
     file_stores: Annotated[
-        Name,
-        "store types of sessions kept as plain files, by commas; the first that supports an operation handles it",
+        Name, "store types of sessions kept as plain files, by commas; the first that supports an operation handles it"
     ] = "basic_session"
 
 

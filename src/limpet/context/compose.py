@@ -201,10 +201,7 @@ class Composer:
         if summary is not None:
             visible = sum(message.sequence <= summary.upper_sequence for message in messages)
             covered = min(cut, summary.message_count - visible)
-        for number, reason in (
-            (covered, OmissionReason.SUMMARIZED),
-            (cut - covered, OmissionReason.OVER_MESSAGES),
-        ):
+        for number, reason in ((covered, OmissionReason.SUMMARIZED), (cut - covered, OmissionReason.OVER_MESSAGES)):
             if number > 0:
                 yield Omission(f"{number} older message{'s' * (number != 1)}", reason.value)
 

@@ -9,26 +9,11 @@ from typing import Any, NamedTuple
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import PASSING, Candidate
-from limpet.knowledge.change import (
-    DOUBTS,
-    find_changes,
-    measure_telling,
-    tells_of_change,
-)
+from limpet.knowledge.change import DOUBTS, find_changes, measure_telling, tells_of_change
 from limpet.knowledge.outdated import find_told
 from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, DOUBTFUL, FOLLOWS, RULES, TELLS
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
-from limpet.knowledge.reconcile import (
-    RELATED,
-    Add,
-    Decision,
-    End,
-    ExistingRecord,
-    Ignore,
-    Merge,
-    Supersede,
-    reconcile,
-)
+from limpet.knowledge.reconcile import RELATED, Add, Decision, End, ExistingRecord, Ignore, Merge, Supersede, reconcile
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import find_content_stems, find_name_stems

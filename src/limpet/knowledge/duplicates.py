@@ -17,13 +17,7 @@ from typing import NamedTuple
 from limpet.errors import ProviderError
 from limpet.knowledge.decay import is_protected
 from limpet.knowledge.remember import full_text, merge_labels
-from limpet.knowledge.similarity import (
-    DUPLICATE_COSINE,
-    TextSignature,
-    compute_signature,
-    is_duplicate,
-    is_same_value,
-)
+from limpet.knowledge.similarity import DUPLICATE_COSINE, TextSignature, compute_signature, is_duplicate, is_same_value
 from limpet.model.chunk import SourceKind, Vector
 from limpet.model.dataclass import replace
 from limpet.model.record import Origin, Record

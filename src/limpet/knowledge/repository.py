@@ -180,12 +180,7 @@ class Records(Repository):
         if lock:
             Partitions(self._tx).lock(home.space)
         stored = self._cipher(home.scope).encrypt_deterministic(RECORDS["key"], key)
-        params = {
-            **partition_params(home.space),
-            "of_level": home.level.value,
-            "of_owner": home.owner,
-            "key": stored,
-        }
+        params = {**partition_params(home.space), "of_level": home.level.value, "of_owner": home.owner, "key": stored}
         where = f"{_OF_PARTITION} AND r.level = :of_level AND r.owner = :of_owner AND r.key = :key"
         return self._read_one(home.scope.tenant, params, where, self._db.for_update if lock else "")
 

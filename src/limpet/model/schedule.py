@@ -75,9 +75,7 @@ class Schedule:
     last_due_at: Annotated[Moment | None, "the latest finished firing; null: none"] = None
     # But for those between these two, which were passed over: they come, should the clock be put back before them.
     skipped_from: Annotated[
-        Moment | None,
-        ONLY_EXPORT,
-        "the first skipped firing; skipped ones run if the clock is set back",
+        Moment | None, ONLY_EXPORT, "the first skipped firing; skipped ones run if the clock is set back"
     ] = None
     skipped_to: Annotated[Moment | None, ONLY_EXPORT, "the last skipped firing"] = None
     last_run_at: Annotated[Moment | None, "when it last ran; null: never"] = None

@@ -74,8 +74,7 @@ class RecordState:
 
     record: Annotated[Record, FLATTEN]
     versions: Annotated[
-        tuple[RecordVersion, ...],
-        "earlier versions: the same fields without the owner, and `replaced_at`",
+        tuple[RecordVersion, ...], "earlier versions: the same fields without the owner, and `replaced_at`"
     ] = ()
     waiting: Annotated[tuple[str, ...], "pending work: `graph-record`"] = ()
     external_id: Annotated[Name | None, "the id it had before an import under another owner; both find it"] = None

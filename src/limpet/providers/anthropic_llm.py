@@ -12,13 +12,7 @@ from limpet.model.context import OPENING_TEXT, as_anthropic
 from limpet.model.dataclass import replace
 from limpet.model.message import ToolCall
 from limpet.providers.http import HttpFailure, JsonAnswer, check_key, error_message
-from limpet.providers.http_llm import (
-    HttpLlm,
-    LlmOptions,
-    RefusedFields,
-    add_schema_text,
-    token_count,
-)
+from limpet.providers.http_llm import HttpLlm, LlmOptions, RefusedFields, add_schema_text, token_count
 from limpet.providers.llm import Completion, Finish, LlmRequest, TokenUsage
 from limpet.providers.structured import parse_object
 
@@ -147,11 +141,7 @@ class AnthropicLlm(HttpLlm):
     concessions: ClassVar = {"tool_choice": ("tool",), "tools": ("tool",), "temperature": ("temperature",)}
 
     def __init__(
-        self,
-        model: str,
-        api_key: str | None = None,
-        base_url: str = ADDRESS,
-        **options: Unpack[LlmOptions],
+        self, model: str, api_key: str | None = None, base_url: str = ADDRESS, **options: Unpack[LlmOptions]
     ) -> None:
         if not api_key and base_url == ADDRESS:
             raise ConfigError("Anthropic needs an API key; set one, or the address of a server that needs none")

@@ -122,13 +122,7 @@ class OpenAiLlm(HttpLlm):
     assembler = _OpenAiAssembler
     unfinished = 'it has no "choices" with a finished message'
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        api_key: str | None = None,
-        **options: Unpack[LlmOptions],
-    ) -> None:
+    def __init__(self, base_url: str, model: str, api_key: str | None = None, **options: Unpack[LlmOptions]) -> None:
         headers = {"Authorization": f"Bearer {check_key(api_key)}"} if api_key else {}
         super().__init__(base_url, "/chat/completions", model, headers, api_key, **options)
 

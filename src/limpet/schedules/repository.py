@@ -13,14 +13,7 @@ from typing import Any, NamedTuple
 
 from limpet.errors import LeaseLost, ScheduleNotFound
 from limpet.model.dataclass import replace
-from limpet.model.schedule import (
-    LIVE_STATES,
-    Run,
-    Schedule,
-    ScheduleLease,
-    ScheduleQuery,
-    ScheduleState,
-)
+from limpet.model.schedule import LIVE_STATES, Run, Schedule, ScheduleLease, ScheduleQuery, ScheduleState
 from limpet.model.scope import Level, Scope, hash_bucket
 from limpet.model.values import from_micros, micros, to_micros
 from limpet.search.chunk_repository import Chunks

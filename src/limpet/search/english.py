@@ -143,8 +143,7 @@ STATEMENT_FIRST = re.compile(
 # A mark ends a sentence only before white space: 3.14, main.py and v1.2 stay whole.
 SENTENCE_END = re.compile(r"[.!?…]{1,50}[\"')\]”’»*_]{0,5}(?=\s|$)|[。！？]{1,50}|[/]s(?=\s*$)|\n")
 ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:mrs?|ms|dr|prof|st|sr|jr|vs|etc|e\.g|i\.e|approx|no|fig|dept|inc|ltd|co|mt|[a-z])\.$",
-    re.IGNORECASE,
+    r"(?:^|[\s(])(?:mrs?|ms|dr|prof|st|sr|jr|vs|etc|e\.g|i\.e|approx|no|fig|dept|inc|ltd|co|mt|[a-z])\.$", re.IGNORECASE
 )
 BULLET = re.compile(r"\s*(?:[-*•–—‣▪]|\(?\d{1,3}[.)]|\[[ xX]?\])\s+")
 NUMBERED = re.compile(r"\s*\(?\d{1,3}[.)]$")

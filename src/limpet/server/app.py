@@ -66,7 +66,7 @@ _PAGE_RULES = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
+    )
 }
 
 

@@ -164,10 +164,7 @@ def _responses(route: Route, answered: Definitions) -> dict[str, Any]:
     good = {"description": form.summary, "content": {route.media: {"schema": schema}}}
     takes_body = form.has_body or route.takes != JSON
     refused = {
-        status: {
-            "description": text,
-            "content": {MEDIA: {"schema": {"$ref": REFERENCE.format("Problem")}}},
-        }
+        status: {"description": text, "content": {MEDIA: {"schema": {"$ref": REFERENCE.format("Problem")}}}}
         for status, text in _REFUSED.items()
         if takes_body or status not in _BODIES
     }

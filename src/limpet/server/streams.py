@@ -151,10 +151,7 @@ def parse_last_event_id(last_event_id: str | None) -> datetime | None:
 
 
 async def stream_events(
-    feed: Feed,
-    changes: list[Change],
-    run: Callable[[Callable[[], list[Change]]], Any],
-    stopping: asyncio.Event,
+    feed: Feed, changes: list[Change], run: Callable[[Callable[[], list[Change]]], Any], stopping: asyncio.Event
 ) -> AsyncIterator[bytes]:
     """First these changes, then all others, until the reader goes, may not look any more, or the server stops."""
     yield b"retry: 2000\n\n"

@@ -152,11 +152,7 @@ class MemoryListResult:
 
 @tool("memory_list", "List memories", "List saved memories, newest first.", reads_only=True)
 def list_memories(
-    whose: ToolContext,
-    type: Label | None = None,
-    tag: Label | None = None,
-    limit: PageLimit = 20,
-    offset: Count = 0,
+    whose: ToolContext, type: Label | None = None, tag: Label | None = None, limit: PageLimit = 20, offset: Count = 0
 ) -> MemoryListResult:
     types, tags = [type] if type else None, [tag] if tag else None
     records = whose.memory.records(user=whose.user, types=types, tags=tags, limit=limit + 1, offset=offset)

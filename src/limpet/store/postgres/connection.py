@@ -9,11 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from limpet.config import StorageSettings
-from limpet.errors import (
-    OutcomeUnknown,
-    StorageError,
-    StoreUnavailable,
-)
+from limpet.errors import OutcomeUnknown, StorageError, StoreUnavailable
 from limpet.store.encryption_keys import EncryptionRegistry
 from limpet.store.postgres.db import NOT_PREPARED, Answer, PostgresDb, load_driver, load_statements
 from limpet.store.postgres.statement import Statement

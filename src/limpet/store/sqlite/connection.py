@@ -31,11 +31,7 @@ from limpet.store.tx import NO_PARAMS, Caches, Connection, Db, Params, Query, Ro
 
 MEMORY = ":memory:"
 _JOINS_BYTES = (3, 40)  # older ones may end a joined value at its first byte of 0
-_JOINED = {
-    "number": "group_concat({})",
-    "text": "json_group_array({})",
-    "bytes": "CAST(group_concat({}, '') AS BLOB)",
-}
+_JOINED = {"number": "group_concat({})", "text": "json_group_array({})", "bytes": "CAST(group_concat({}, '') AS BLOB)"}
 MIN_SQLITE_VERSION = (3, 35, 0)  # RETURNING
 APPLICATION_ID = 0x4C494D50  # "LIMP" in the file's header, so that `file` and we can tell whose it is
 _OLD_APPLICATION_ID = 0x484F4C44  # of stores from before the first release

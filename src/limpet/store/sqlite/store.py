@@ -22,13 +22,7 @@ from limpet.security.telemetry import Progress
 from limpet.store.files import create_database, create_private_file, find_readable_by_others
 from limpet.store.migrate import Migration, Schema
 from limpet.store.sqlite import scrub as scrubbing
-from limpet.store.sqlite.connection import (
-    APPLICATION_ID,
-    MEMORY,
-    SqliteConnection,
-    prepare_folder,
-    translate_error,
-)
+from limpet.store.sqlite.connection import APPLICATION_ID, MEMORY, SqliteConnection, prepare_folder, translate_error
 from limpet.store.store import ConnectionPool, Store, T, Work
 from limpet.store.tx import Caches, Tx
 from limpet.store.writer import Writer, block_forks, yield_to_fork
