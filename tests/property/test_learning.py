@@ -16,6 +16,7 @@ from limpet.knowledge.read import extract_candidates as extract
 from limpet.knowledge.reconcile import End, ExistingRecord, Merge, Supersede, reconcile
 from limpet.model.message import Role, ToolCall
 from limpet.model.record import Layer, Origin, RecordType
+from limpet.model.scope import Level, Owner, Scope
 from limpet.search.analysis import split_sentences
 from tests.cpu_time import assert_linear
 from tests.examples import examples
@@ -161,6 +162,8 @@ TIMES = st.one_of(st.none(), st.integers(-5, 5).map(lambda days: NOON + timedelt
 KNOWN = st.builds(
     ExistingRecord,
     id=st.uuids().map(str),
+    home=st.just(Owner(Scope("default", user="alice"), Level.USER)),
+    layer=st.just(Layer.SEMANTIC),
     type=st.sampled_from([RecordType.FACT, RecordType.PREFERENCE]),
     content=st.sampled_from(["I live in Porto.", "I live in Lisbon.", "I love red.", "Never on Fridays."]),
     subject=st.one_of(st.none(), SUBJECTS),

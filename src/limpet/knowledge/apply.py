@@ -122,7 +122,7 @@ class Reconciler:
         if changes:
             likely = [record for record in self.recent.list() if changes.get(record.id, 0.0) >= RELATED]
             known = {**{record.id: record for record in likely}, **known}
-        existing = [_to_existing(record, near.get(record.id), changes.get(record.id, 0.0)) for record in known.values()]
+        existing = [ExistingRecord.of(each, near.get(each.id), changes.get(each.id, 0.0)) for each in known.values()]
         told = measure_telling(self.candidate.message)
         decision = reconcile(self.candidate, existing, tells=told >= _SURELY_TOLD)
         match decision:
@@ -316,7 +316,7 @@ class Reconciler:
             and (each.source.session_id, each.source.sequences) == (record.source.session_id, record.source.sequences)
             and names & find_name_stems(f"- {each.content}")
             and self._can_be_taken_back(each)
-            and not _to_existing(each, None).is_protected
+            and not ExistingRecord.of(each).is_protected
         ]
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:
@@ -330,7 +330,7 @@ class Reconciler:
 
     def _end_faded(self, faded: Sequence[Record], new: Record) -> None:
         """Archived records are not merged with, but they end too: revived, they must not look current."""
-        decision = reconcile(self.candidate, [_to_existing(record, None) for record in faded])
+        decision = reconcile(self.candidate, [ExistingRecord.of(record) for record in faded])
         if isinstance(decision, (Supersede, End)):
             ended = set(decision.ids)
             for record in faded:
@@ -378,26 +378,3 @@ def _overlaps(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 def _add_metadata(record: Record, name: str, ids: Sequence[str]) -> Record:
     return replace(record, metadata={**record.metadata, name: " ".join(ids)}) if ids else record
-
-
-def _to_existing(record: Record, similarity: float | None, contradicted: float = 0.0) -> ExistingRecord:
-    return ExistingRecord(
-        id=record.id,
-        type=record.type,
-        content=record.content,
-        fingerprint=record.fingerprint,
-        subject=record.subject,
-        attribute=record.attribute,
-        value=record.value,
-        polarity=record.polarity,
-        valid_from=record.valid_from,
-        valid_to=record.valid_to,
-        confidence=record.confidence,
-        uses=record.uses,
-        origin=record.origin,
-        pinned=record.pinned,
-        tags=record.tags,
-        references=record.references,
-        similarity=similarity,
-        contradicted=contradicted,
-    )

@@ -8,6 +8,7 @@ is history, not news.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Union
 
@@ -25,7 +26,7 @@ from limpet.knowledge.similarity import (
     tokenize,
 )
 from limpet.model.dataclass import dataclass, replace
-from limpet.model.record import Origin, RecordType, fingerprint
+from limpet.model.record import Origin, Record, RecordType, fingerprint
 
 MIN_RETIRE_CONFIDENCE = 0.65  # below this confidence nothing is retired
 DOUBTED = 0.45  # confidence of what is kept only because it may be about something known: it is not shown alone
@@ -41,27 +42,16 @@ _SINGLE_VALUED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class ExistingRecord:
-    """An existing record, as far as it matters here. ``similarity``: cosine to the candidate, where it is known."""
+class ExistingRecord(Record):
+    """An existing record. ``similarity``: cosine to the candidate, where it is known."""
 
-    id: str
-    type: RecordType
-    content: str
-    fingerprint: str = ""
-    subject: str | None = None
-    attribute: str | None = None
-    value: str | None = None
-    polarity: bool = True
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-    confidence: float = 1.0
-    uses: int = 0
-    origin: Origin = Origin.EXTRACTED
-    pinned: bool = False
-    tags: tuple[str, ...] = ()
-    references: tuple[str, ...] = ()
     similarity: float | None = None
     contradicted: float = 0.0  # how likely the candidate's message takes it back
+
+    @classmethod
+    def of(cls, record: Record, similarity: float | None = None, contradicted: float = 0.0) -> ExistingRecord:
+        known = {each.name: getattr(record, each.name) for each in fields(record)}
+        return cls(**known, similarity=similarity, contradicted=contradicted)
 
     @property
     def is_protected(self) -> bool:
@@ -72,7 +62,7 @@ class ExistingRecord:
     def is_vital(self) -> bool:
         return self.type in (RecordType.INSTRUCTION, RecordType.CONSTRAINT) or self.attribute in VITAL_ATTRIBUTES
 
-    def is_current_at(self, at: datetime) -> bool:
+    def holds_at(self, at: datetime) -> bool:
         return self.valid_to is None or self.valid_to > at
 
 
@@ -156,7 +146,7 @@ def _decide(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision
         if not retracted and candidate.value is None:  # no rule knows what it is about
             return _decide_change(candidate, records, at)
         return _decide_replacement(candidate, retracted, at)
-    about = [record for record in records if _has_same_attribute(candidate, record) and record.is_current_at(at)]
+    about = [record for record in records if _has_same_attribute(candidate, record) and record.holds_at(at)]
     same = [record for record in about if _has_same_value(candidate, record)]
     if not candidate.polarity:
         return _decide_denial(candidate, same or (about if candidate.value is None else []), at)
@@ -206,7 +196,7 @@ def find_contradicted(candidate: Candidate, records: Sequence[ExistingRecord], l
     current = [
         record
         for record in records
-        if (record.polarity or record.contradicted >= _SURELY) and record.is_current_at(candidate.said_at)
+        if (record.polarity or record.contradicted >= _SURELY) and record.holds_at(candidate.said_at)
     ]
     best = max((record.contradicted for record in current), default=0.0)
     return [
@@ -241,7 +231,7 @@ def _is_superseded(candidate: Candidate, record: ExistingRecord) -> bool:
 def _is_retracted(candidate: Candidate, record: ExistingRecord) -> bool:
     """A decision taken back, an order lifted: the thing they name stands for the attribute they do not have."""
     same = record.type is candidate.type and record.subject == candidate.subject and record.attribute is None
-    return same and record.is_current_at(candidate.said_at) and english.is_contradiction(candidate, record)
+    return same and record.holds_at(candidate.said_at) and english.is_contradiction(candidate, record)
 
 
 def _decide_late(candidate: Candidate, records: Sequence[ExistingRecord]) -> Decision | None:
@@ -259,7 +249,7 @@ def _decide_late(candidate: Candidate, records: Sequence[ExistingRecord]) -> Dec
     if not ends or any(record.valid_to is None and _has_begun(record, at) for record in about):
         return None
     for record in about:
-        if _has_same_value(candidate, record) and record.polarity == candidate.polarity and record.is_current_at(at):
+        if _has_same_value(candidate, record) and record.polarity == candidate.polarity and record.holds_at(at):
             late = f"{record.id} says so for that time already"
             return _build_merge(record, candidate) if record.valid_to is None else Ignore(late)
     if not candidate.polarity and candidate.exclusive:
@@ -273,7 +263,7 @@ def _find_duplicate(candidate: Candidate, records: Sequence[ExistingRecord], at:
     current = [
         record
         for record in records
-        if record.is_current_at(at) and record.type is candidate.type and record.polarity == candidate.polarity
+        if record.holds_at(at) and record.type is candidate.type and record.polarity == candidate.polarity
     ]
     for record in current:
         if record.fingerprint == mark and _can_be_same(candidate, record):

@@ -11,8 +11,10 @@ import pytest
 from limpet.knowledge.candidate import Candidate
 from limpet.knowledge.reconcile import Add, End, ExistingRecord, Ignore, Merge, Supersede, reconcile
 from limpet.model.record import Layer, Origin, RecordType, fingerprint
+from limpet.model.scope import Level, Owner, Scope
 from tests.unit.knowledge.turns import NOON, learned
 
+HOME = Owner(Scope("default", user="alice"), Level.USER)
 BEFORE, LATER = NOON - timedelta(days=30), NOON + timedelta(days=30)
 
 
@@ -20,6 +22,7 @@ def known(text: str, id: str = "old", **more) -> ExistingRecord:
     """A record as it was learned from that sentence a month ago."""
     one = learned(text)[0]
     defaults = {
+        "layer": one.layer,
         "type": one.type,
         "content": one.content,
         "fingerprint": fingerprint(one.type, one.content),
@@ -29,8 +32,9 @@ def known(text: str, id: str = "old", **more) -> ExistingRecord:
         "polarity": one.polarity,
         "valid_from": BEFORE,
         "confidence": 0.8,
+        "origin": Origin.EXTRACTED,
     }
-    return ExistingRecord(id, **(defaults | more))
+    return ExistingRecord(id, HOME, **(defaults | more))
 
 
 def candidate(text: str, **more) -> Candidate:
@@ -162,17 +166,17 @@ def test_reconcile_doubtful_contradiction_lowers_confidence():
 def test_reconcile_two_facts_of_one_sentence_are_not_duplicates():
     sentence = "I work at Novartis as a data analyst."
     employer, role = learned(sentence)
-    record = ExistingRecord(
-        "old", RecordType.FACT, sentence, fingerprint(RecordType.FACT, sentence), "user", "employer", "Novartis"
-    )
+    mark = fingerprint(RecordType.FACT, sentence)
+    record = known(sentence, type=RecordType.FACT, content=sentence, fingerprint=mark, attribute="employer")
+    record = replace(record, value="Novartis", valid_from=None)
     assert isinstance(reconcile(replace(employer, content=sentence), [record]), Merge)
     assert isinstance(reconcile(replace(role, content=sentence), [record]), Add)
 
 
 def test_reconcile_record_without_subject_is_merged_but_never_superseded():
-    record = ExistingRecord(
-        "hand", RecordType.FACT, "I live in Porto.", fingerprint(RecordType.FACT, "I live in Porto.")
-    )
+    said = "I live in Porto."
+    record = known(said, "hand", content=said, fingerprint=fingerprint(RecordType.FACT, said))
+    record = replace(record, subject=None, attribute=None, value=None, valid_from=None)
     assert isinstance(reconcile(candidate("I live in Porto."), [record]), Merge)
     assert reconcile(candidate("I moved to Lisbon."), [record]) == Add(NOON)
 
