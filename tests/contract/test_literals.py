@@ -8,8 +8,7 @@ import psycopg
 import pytest
 
 from limpet.errors import StorageError
-from limpet.store.postgres.db import PostgresDb
-from limpet.store.postgres.statement import bind_values
+from limpet.store.postgres.db import PostgresDb, bind_values
 
 pytestmark = pytest.mark.postgres
 

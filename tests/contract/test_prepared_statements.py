@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
-from limpet.store.postgres import statement
+from limpet.store.postgres import db as statement
 from limpet.store.tx import Tx
 
 pytestmark = pytest.mark.postgres

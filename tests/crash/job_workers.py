@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from limpet import Config, Limpet
-from limpet.cli.worker import StopEvent
+from limpet.cli.serve import StopEvent
 from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.scope import Level, Partition
 from limpet.model.values import system_clock

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 from limpet import Config, Limpet, Schedule, Session
-from limpet.cli.worker import StopEvent
+from limpet.cli.serve import StopEvent
 from limpet.security.telemetry import ActivityKind, ActivityResult
 from tests.crash import writes
 from tests.crash.writer import Hand, keeper, notebook

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from limpet import Config, Firing, Limpet, Schedule
-from limpet.cli.worker import StopEvent
+from limpet.cli.serve import StopEvent
 from limpet.errors import StorageError, StoreUnavailable
 from limpet.model.values import from_micros
 from limpet.schedules.decide import parse_schedule_cadence

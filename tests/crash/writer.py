@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from limpet import Config, Limpet, Session
-from limpet.cli.worker import StopEvent
+from limpet.cli.serve import StopEvent
 from limpet.documents import add as document_slices
 from limpet.errors import LimpetError, NotFound, RecordNotFound, StoreUnavailable
 from limpet.search import chunk_repository

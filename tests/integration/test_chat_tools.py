@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from limpet import Config, Limpet
-from limpet.cli import worker
+from limpet.cli import serve as worker
 from limpet.cli.chat.model import ask_with_tools, open_toolbox
 from limpet.model.message import Message, ToolCall
 from limpet.providers.fakes import FakeLlm

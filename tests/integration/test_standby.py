@@ -13,9 +13,9 @@ import pytest
 
 from limpet import Config, Limpet, Session
 from limpet.errors import MigrationError, StoreReadOnly
-from limpet.store.postgres import standby
+from limpet.store.postgres import store as standby
 from limpet.store.postgres.connection import PostgresConnection
-from limpet.store.postgres.standby import StandbyConnection
+from limpet.store.postgres.store import StandbyConnection
 from tests.postgres_server import PATIENCE, PostgresMissing, PostgresServer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]

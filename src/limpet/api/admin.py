@@ -70,14 +70,12 @@ class AdminOperations(Handle):
         """Check the store; with ``repair``, repair what can be derived again."""
         load_modules(
             "limpet.knowledge.delete_session",
-            "limpet.knowledge.verify",
             "limpet.lifecycle.verify",
             "limpet.search.verify",
             "limpet.store.reencrypt",
         )
         from limpet.knowledge.delete_session import SessionRemover
-        from limpet.knowledge.verify import check_knowledge
-        from limpet.lifecycle.verify import ChunkChecker, check_removals
+        from limpet.lifecycle.verify import ChunkChecker, check_knowledge, check_removals
         from limpet.search.verify import check_index
         from limpet.sessions.lifecycle import check_sessions
         from limpet.store.reencrypt import check_encryption

@@ -53,7 +53,7 @@ DERIVED: dict[str, str] = {
 # Commands that are more than operations, or none: what they are for, and the function that adds them.
 HAND_WRITTEN: dict[str, tuple[str, str]] = {
     "chat": ("talk with a language model that remembers; /help lists what it can do", "chat.command.add"),
-    "worker": ("do background work, such as missing vectors, until interrupted", "worker.add"),
+    "worker": ("do background work, such as missing vectors, until interrupted", "serve.add_worker"),
     "serve": ("serve memory over HTTP and MCP, with a page to look at it", "serve.add"),
     "mcp": ("serve a user's memory over MCP on the standard streams", "serve.add_mcp"),
     "copy": ("copy a whole store into an empty one, on any backend", "store.add_copy"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from limpet import Limpet
-from limpet.cli import worker
+from limpet.cli import serve as worker
 from limpet.model.values import system_clock
 from limpet.providers.fakes import FakeLlm
 from limpet.schedules.runner import RunHandlers, Runner

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import limpet
-from limpet.cli.worker import StopEvent, stop_on_signal
+from limpet.cli.serve import StopEvent, stop_on_signal
 
 # A timer's signal at each of the moments before, in and after a wait, some thousand times.
 WAITS = """
 import signal
-from limpet.cli.worker import StopEvent
+from limpet.cli.serve import StopEvent
 
 for number in range(4000):
     stop = StopEvent()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limpet import Record
-from limpet.knowledge.duplicates import find_merges
+from limpet.knowledge.consolidate import find_merges
 from limpet.model.scope import Level, Owner, Scope
 from tests.extracted_records import NOW, record
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from limpet.store.postgres.statement import PreparedStatements, Statement, bind_values
+from limpet.store.postgres.db import PreparedStatements, Statement, bind_values
 
 SQL = "SELECT %(a)s, 100 %% %(b)s, %(a)s"
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from limpet.config import StorageSettings
 from limpet.errors import OutcomeUnknown, StorageError, StoreUnavailable
 from limpet.store.encryption_keys import EncryptionRegistry
-from limpet.store.postgres.db import NOT_PREPARED, Answer, PostgresDb, load_driver, load_statements
-from limpet.store.postgres.statement import Statement
+from limpet.store.postgres.db import NOT_PREPARED, Answer, PostgresDb, Statement, load_driver, load_statements
 from limpet.store.tx import NO_PARAMS, Caches, Connection, Row, Tx
 
 if TYPE_CHECKING:
