@@ -200,7 +200,6 @@ class Limpet(MemoryOperations):
         raise SessionNotFound(f"no session {session_id} here")
 
     def _list_views(self) -> Iterator[View]:
-        """This one, then those of agents that have their own store."""
         yield self._view
         for name, _ in self._find_own_stores():
             yield self._view.derive(agent=name)

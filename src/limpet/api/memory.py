@@ -316,7 +316,6 @@ class MemoryOperations(Handle):
 
 
 def _make_draft(id: str, home: Owner, source: str | None, now: datetime) -> Record:
-    """A record that says nothing yet."""
     return Record(
         id=id,
         home=home,

@@ -296,7 +296,6 @@ class Turn:
             return None
 
     def _begin_note(self, reply: str, hide: Callable[[Callable[[str], str], str], str]) -> TurnNote | None:
-        """The turn's line in the notes of its day."""
         if not self._runtime.notes.writes_daily or english.is_opt_out(self._message.text):
             return None
         notes = self._runtime.notes

@@ -125,7 +125,6 @@ def _flag(field: Field) -> str:
 
 
 def _value(field: Field) -> dict[str, Any]:
-    """How one value of it is typed."""
     codec = unwrap(field.codec)
     if isinstance(codec, ListCodec):
         return {"action": "append", **_single_value(field.name, codec.inner)}
@@ -144,7 +143,6 @@ def _single_value(name: str, described: Codec) -> dict[str, Any]:
 
 
 def _list_choices(name: str, codec: Codec) -> tuple[str, ...]:
-    """The words it may be, as its schema lists them."""
     if name == "format":
         from limpet.lifecycle.formats.detect import AUTO, FORMATS
 
@@ -311,7 +309,6 @@ class OperationCommand:
         return getattr(self.get_handle(memory, args), self.operation.method.__name__)(*placed, **named)
 
     def get_handle(self, memory: Limpet, args: Namespace) -> Any:
-        """The object whose method it is."""
         if self.operation.handle == "session":
             return self.get_session(memory, args)
         handle: Any = memory
@@ -373,7 +370,6 @@ def add_chat_options(parser: Parser) -> None:
 
 
 def choose_session(memory: Limpet, args: Namespace, *, creates: bool) -> Session:
-    """By its id, or by its chat."""
     from limpet.errors import SessionNotFound
 
     named = {name: getattr(args, name, None) for name in ("channel", "chat", "thread", "user", "agent")}
@@ -398,7 +394,6 @@ def load_operations() -> None:
 
 
 def list_words() -> list[str]:
-    """The first words of all commands in the table."""
     load_operations()
     return list(dict.fromkeys(each.cli.partition(" ")[0] for each in OPERATIONS.values() if each.cli))
 

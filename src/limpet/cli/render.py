@@ -177,7 +177,6 @@ def _format_target(entry: AuditEntry) -> str:
 
 
 def receipt_lines(receipt: Receipt) -> list[str]:
-    """What a purge did, for a person."""
     lines = [f"Purged: {format_counts(receipt.counts)}. Receipt {receipt.id}."]
     if receipt.verified:
         lines.append("Checked: nothing is left.")

@@ -34,7 +34,6 @@ def format_hits(hits: Sequence[Hit]) -> list[str]:
 
 
 def _neighbour_lines(hit: Hit) -> list[str]:
-    """The messages around a hit, each in a line."""
     lines = (f"{message.sequence} {message.name or message.role}: {message.text}" for message in hit.neighbours)
     return [f"      {show.truncate(show.one_line(line), show.screen_width() - 6)}" for line in lines]
 
@@ -173,7 +172,6 @@ def preview_lines(would: Forgotten) -> list[str]:
 
 
 def forgotten_lines(gone: Forgotten) -> list[str]:
-    """What went, what was changed beside it, and where it is still said."""
     said = f"Forgot {show.pluralize(gone.total, 'record')}, every version and index entry included."
     if not gone.total:
         said = "No record holds all these words" + ("." if changes_anything(gone) else "; nothing was forgotten.")
@@ -186,7 +184,6 @@ def changes_anything(gone: Forgotten) -> bool:
 
 
 def count_forgotten(would: Forgotten) -> str:
-    """How much goes: records, or the places that say it where no record does."""
     return show.pluralize(would.total, "record") if would.total else _count_changed(would)
 
 

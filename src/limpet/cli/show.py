@@ -59,7 +59,6 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
 
 
 def format_time(moment: datetime | None) -> str:
-    """Local time with its zone."""
     if moment is None:
         return "-"
     try:
@@ -74,7 +73,6 @@ def pluralize(number: int, noun: str, nouns: str | None = None) -> str:
 
 
 def next_page_hint(shown: int, limit: int, offset: int) -> list[str]:
-    """A word about the next page, when there may be one."""
     return [f"{shown:,} shown; --offset {offset + shown} shows the next."] if shown and shown == limit else []
 
 
@@ -106,7 +104,6 @@ def format_cell(noun: object, source: str | Callable[[Any], object]) -> str:
 
 
 def format_nouns(columns: Columns, found: Iterable[Any], under: Sequence[Sequence[str]] | None = None) -> list[str]:
-    """A table with a row for each."""
     rows = [[format_cell(noun, source) or "-" for _, source in columns] for noun in found]
     return format_table([title for title, _ in columns], rows, under)
 
@@ -157,7 +154,6 @@ def screen_width() -> int:
 
 
 def display_width(text: str) -> int:
-    """How many columns a terminal needs for the text."""
     return len(text) if text.isascii() else sum(map(_char_width, text))
 
 

@@ -279,7 +279,6 @@ class _Collector:
     omitted: list[Omission] = field(default_factory=list)
 
     def collect(self) -> ContextInputs:
-        """Read all parts that can be read."""
         hits: list[Hit] = self._read_part(hit_section(self.config.context.layout), self._find_hits, [])
         relevance = {hit.source.id: hit.score for hit in reversed(hits) if hit.source.kind is SourceKind.RECORD}
         records: list[Record] = self._read_part("records", lambda: self._find_records(relevance), [])

@@ -181,7 +181,6 @@ def select_standing(material: ContextInputs, limits: ContextSettings, count: Tok
 
 
 def _share_terms(terms: frozenset[int], text: str) -> float:
-    """Return the share of the question's words that the text contains."""
     return count_shared_terms(terms, text) / len(terms) if terms else 0.0
 
 
@@ -385,7 +384,6 @@ def _select_by_layer(material: ContextInputs, limits: ContextSettings, count: To
 
 
 def layer_limits(limits: ContextSettings) -> dict[Layer, int]:
-    """Return the number of records for each layer that is shown."""
     layers = (Layer.WORKING, Layer.SEMANTIC, Layer.PROCEDURAL, Layer.EPISODIC)
     return {layer: getattr(limits, f"{layer}_top") for layer in layers if getattr(limits, f"show_{layer}")}
 
@@ -494,6 +492,5 @@ def _format_day(moment: datetime | None) -> str:
 
 
 def compute_coverage(question: frozenset[int], record: Record) -> float:
-    """Return the share of the question's words that the record contains."""
     names = f"{(record.key or '').replace('_', ' ')} {record.title or ''}"
     return _share_terms(question, f"{names} {record.content}")

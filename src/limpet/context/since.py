@@ -72,7 +72,6 @@ class _Lines:
         return self.by_place[self._places[id(entry)]]
 
     def find(self, later: Record) -> list[PromptEntry] | None:
-        """Return the first line that shows it."""
         keys = (later.id, _find_place(later))
         near = (entry for key in keys if key is not None for entry in self._by_key.get(key, ()))
         place = min((self._places[id(entry)] for entry in near if _shows(entry, later)), default=None)

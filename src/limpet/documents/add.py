@@ -79,7 +79,6 @@ class DocumentLabels(NamedTuple):
 
 
 def list_possible_uris(place: DocumentPath) -> list[str]:
-    """Return the uris that a uri or the path of a file may stand for."""
     given = check_path(place, "the document's uri or path")
     uris = [] if isinstance(place, PathLike) else [given]
     with suppress(InvalidInput):  # not a valid file name, but perhaps a uri

@@ -92,7 +92,6 @@ class _Message:
 
 
 def find_changes(message: str, claims: Sequence[str]) -> list[Change]:
-    """Return for each claim how likely the message takes it back."""
     return list(_find_changes(message, tuple(claims)))
 
 

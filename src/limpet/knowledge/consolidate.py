@@ -72,7 +72,6 @@ def format_turn(turn: Record) -> str:
 
 
 def digest_day(day: TurnDay, most_tokens: int, count: TokenCounter) -> str:
-    """A line for each turn, all of them within the tokens."""
     return fit_lines([DigestLine(format_turn(turn), of="turns") for turn in day.turns], most_tokens, count)
 
 

@@ -66,7 +66,6 @@ def is_protected(record: Record) -> bool:
 
 
 def last_activity(record: Record) -> datetime | None:
-    """When it was last used, said again or changed."""
     moments = (record.created_at, record.updated_at, record.last_used_at)
     return max((moment for moment in moments if moment is not None), default=None)
 

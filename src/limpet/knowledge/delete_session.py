@@ -66,7 +66,6 @@ class SessionRemover:
         return gone
 
     def finish(self, partition: Partition, session: str, between: Callable[[], None] = lambda: None) -> RemovedSlice:
-        """Remove what is left of a session that was deleted."""
         gone = RemovedSlice({}, done=False)
         while not gone.done:
             between()

@@ -81,7 +81,6 @@ class Provenance:
             self.secrets[user] |= secrets
 
     def is_source_of(self, record: Record) -> bool:
-        """Whether it was learned from words that are to go."""
         said = self.said.get((record.user or "", record.source.session_id or ""), {})
         return any(record.source.sentence in said.get(sequence, ()) for sequence in record.source.sequences)
 

@@ -364,7 +364,6 @@ class HitClaims:
         return [record for place in sorted(places) for record in self._by_message.get(place, ())]
 
     def _find_taught(self, hit: Hit) -> list[Record]:
-        """What the words of this hit taught, in their order."""
         taught = [
             record
             for record in self._find_at(hit.source)
@@ -384,7 +383,6 @@ def get_quote(record: Record) -> str:
 
 
 def to_claim_hit(hit: Hit, claim: Record) -> Hit:
-    """The claim's sentence, with the message as its source."""
     source = replace(hit.source, kind=SourceKind.RECORD, id=claim.id)
     return replace(hit, text=claim.content, source=source, metadata=describe_claim(claim))
 

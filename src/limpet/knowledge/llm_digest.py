@@ -33,7 +33,6 @@ class DigestSentence(NamedTuple):
 
 @cache
 def _load_instructions(name: str) -> str:
-    """What a model is told to do, from ``prompts/``."""
     return Path(__file__).with_name("prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 

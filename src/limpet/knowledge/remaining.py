@@ -190,7 +190,6 @@ class RemainingFinder:
         return [place for place, text in texts if any(map(self.mentions, text.splitlines()))]
 
     def list_notes(self) -> Iterator[tuple[Partition, str]]:
-        """The MEMORY.md and the daily notes of the users."""
         for partition in self._users:
             yield from ((partition, name) for name in self._forgetter.notes.list_names(partition))
 

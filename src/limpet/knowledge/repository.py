@@ -111,7 +111,6 @@ class Records(Repository):
         return (RECORD_ROWS.read(cipher.decrypt_row(_RECORD, row[0], row)) for row in rows)
 
     def decrypt_version(self, tenant: str, record_id: str, row: Row) -> Record:
-        """Of a version and its body."""
         return RECORD_ROWS.load(
             self._tx.encryption.cipher_for(tenant).decrypt_row(_VERSION, (record_id, row[0]), row)[1]
         )
@@ -315,7 +314,6 @@ class Records(Repository):
         return sorted(records, key=lambda record: (record.updated_at, record.id), reverse=True)
 
     def find_newest_claims(self, space: Partition, limit: int, now: datetime) -> list[Record]:
-        """The newest of what was learned and holds."""
         clauses, params = build_current_clauses(now)
         rows = self._db.all(
             "records.select",
@@ -455,7 +453,6 @@ class Records(Repository):
         return counts
 
     def _version_at(self, record: Record, as_of: datetime) -> Record:
-        """The record as it read at that moment."""
         if record.updated_at is None or record.updated_at <= as_of:
             return record
         params = {**self._key(record.home.space), "id": record.id, "as_of": to_micros(as_of)}

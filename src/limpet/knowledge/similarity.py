@@ -50,7 +50,6 @@ def tokenize(text: str) -> list[str]:
 
 
 def tokenize_folded(plain: str) -> list[str]:
-    """Of a text that is folded already."""
     return _WORD.findall(plain)
 
 

@@ -166,7 +166,6 @@ def _read_outcome(said: TurnMessage, call: ToolCall | None) -> Iterator[Candidat
 
 
 def _find_line(output: str, *telling: re.Pattern[str], last: bool) -> str | None:
-    """Return the line that says most about the result."""
     lines = [line.strip() for line in (output[:20_000] + "\n" + output[20_000:][-20_000:]).split("\n")]
     lines = [line for line in lines if any(map(str.isalnum, line[:MAX_LINE]))]
     lines = lines if len(lines) <= 2 * _LOOKED_AT else lines[:_LOOKED_AT] + lines[-_LOOKED_AT:]

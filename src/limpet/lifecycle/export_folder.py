@@ -85,7 +85,6 @@ class Manifest:
     files: Mapping[str, DataFile] = field(default_factory=dict)  # by kind
 
     def count(self, kind: str) -> int:
-        """How many lines there are of a kind."""
         return self.files[kind].lines if kind in self.files else 0
 
     def as_bytes(self) -> bytes:

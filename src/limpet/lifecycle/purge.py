@@ -80,7 +80,6 @@ class Purger:
         return self.purge(asked, vacuum=vacuum) if resumed and order.before != asked.before else receipt
 
     def dry_run(self, order: PurgeRequest) -> Receipt:
-        """What would go. Nothing does."""
         now, order = self.clock(), replace(order, receipt=self.new_id())
         known = self.store.read(partial(_read_state, order=order))
 
@@ -172,7 +171,6 @@ class Purger:
         return [_describe_source(hit.source) for hit in hits if text.casefold() in hit.text.casefold()]
 
     def run_purge_job(self, lease: JobLease) -> datetime | None:
-        """Finish a purge that was interrupted."""
         order = PurgeRequest.from_detail(lease.job.partition, lease.job.detail)
         receipt = self.store.read(lambda tx: Purges(tx).get_receipt(Scope(order.space.tenant), order.receipt))
         if receipt is not None and receipt.done_at is None:

@@ -89,7 +89,6 @@ class PurgeFiles:
         return sum(remove_path(self.root, path) for path in paths) + self._drop_imported()
 
     def find_remaining(self, sessions: Collection[str]) -> list[str]:
-        """What should be gone and is there."""
         left = [f"note {name}" for name in self._find_old_notes()]
         if self.root is None:
             return left

@@ -220,7 +220,6 @@ class Purges(Repository):
         return [] if at is None else [id_ for (id_,) in self._db.all(query, {**at, **params})]
 
     def sample_texts(self, space: Partition, order: PurgeRequest, limit: int) -> list[str]:
-        """Some of the texts that go."""
         session, before = order.session, order.before
         at = self._find_key(space, order)
         if at is None:

@@ -74,7 +74,6 @@ class Transfers(Repository):
     """Everything there is in a scope, in the order of the ids; and the same put back as it was."""
 
     def totals(self, scope: Scope) -> dict[str, int]:
-        """How many sessions, messages and records there are."""
         where, params = sessions_in_scope(scope)
         clauses, of_records = records_in_scope(scope)
         chats = self._db.one("transfers.session_totals", params, where=where) or (0, 0)

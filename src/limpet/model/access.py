@@ -159,7 +159,6 @@ def find_descendant_keys(maker: KeyInfo, keys: Iterable[KeyInfo]) -> list[KeyInf
 
 
 def audit_name(key_name: str) -> str:
-    """The name in the audit log of the caller with a key of this name."""
     return f"key:{key_name}"
 
 

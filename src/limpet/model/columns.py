@@ -100,7 +100,6 @@ class RowCodec(Generic[T]):
 
     @lazy_property
     def params(self) -> Callable[[T], dict[str, Any]]:
-        """What stands in each column of a noun, by its name."""
         made: Callable[[T], dict[str, Any]] = _Writer(self._codec).compile()
         return made
 

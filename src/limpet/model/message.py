@@ -240,7 +240,6 @@ class Message:
         return cls.new(**given | {"sequence": message.sequence or None})
 
     def with_sequence(self, sequence: int, created_at: datetime) -> Message:
-        """The message with its number and time."""
         return replace(self, sequence=sequence, created_at=created_at)
 
     def has_same_content(self, given: Message) -> bool:

@@ -63,7 +63,6 @@ def compute_version(text: str) -> str:
 
 
 def describe_note(name: str) -> str:
-    """What a note is called in a sentence."""
     day = parse_day(name)
     return name if day is None else f"the notes of {day}"
 

@@ -239,7 +239,6 @@ def check_number(value: object, name: str) -> int:
 
 
 def check_page(value: object) -> int:
-    """How many entries of a list are wanted."""
     number = check_number(value, "limit")
     if number > MAX_PAGE:
         raise InvalidInput(f"limit is at most {MAX_PAGE}, not {number}; read further pages with offset")
@@ -395,7 +394,6 @@ def moment(value: int | None) -> datetime | None:
 
 
 def to_local(moment: datetime, *, zone: str) -> datetime:
-    """The same moment in a zone, whose days and hours it then has."""
     try:
         return moment if zone == "UTC" else moment.astimezone(load_timezone(zone))
     except OverflowError:

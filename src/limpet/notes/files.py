@@ -205,7 +205,6 @@ def bind_folder(store: Store, folder: Path, fresh: str) -> bool:
 
 
 def is_bound(store: Store, folder: Path) -> bool:
-    """Whether the folder is this store's."""
     marked = (read_bytes(folder / MARK) or b"").decode(errors="replace").strip()
     return bool(marked) and _find_mark(store) == marked
 

@@ -30,7 +30,6 @@ class Notes(Repository):
         return found
 
     def find(self, partition: Partition, names: Collection[str] | None = None, order: str = "") -> dict[str, Note]:
-        """The notes of an owner by their names: these, or all of them."""
         known = Partitions(self._tx).find_id(partition)
         if known is None:
             return {}

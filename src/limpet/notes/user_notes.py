@@ -156,7 +156,6 @@ class UserNotes:
         Notes(tx).prefetch(partition, self._list_shown(partition, shown, now)[0])
 
     def find_shown(self, tx: Tx, partition: Partition, shown: ContextSettings, now: datetime) -> dict[str, Note]:
-        """The notes that a context shows, as the store has them."""
         names, _ = self._list_shown(partition, shown, now)
         return Notes(tx).find(partition, names) if names else {}
 
@@ -272,7 +271,6 @@ class UserNotes:
 
     @property
     def writes_daily(self) -> bool:
-        """Whether each turn adds its line to the notes of its day."""
         return self.settings.enabled and self.settings.write_daily
 
     def max_bytes(self, name: str) -> int:

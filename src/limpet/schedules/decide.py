@@ -145,7 +145,6 @@ def _mark_firing_done(was: Schedule) -> Schedule:
 
 
 def _is_late(was: Schedule) -> bool:
-    """Return whether this firing was skipped before."""
     return was.last_due_at is not None and was.due_at is not None and was.due_at < was.last_due_at
 
 
@@ -178,7 +177,6 @@ def _schedule_next(over: Schedule, following: datetime | None, *, ok: bool, too_
 
 
 def retry_delay(attempts: int, rules: ScheduleSettings) -> timedelta:
-    """Return the wait, doubled each time."""
     return timedelta(seconds=min(rules.first_wait_s * 2 ** min(max(0, attempts - 1), 32), rules.longest_wait_s))
 
 

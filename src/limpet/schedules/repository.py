@@ -247,7 +247,6 @@ class ScheduleQueue(Repository):
     """Due schedules of all tenants, claimed by one runner at a time."""
 
     def note_runner(self, now: datetime) -> None:
-        """Remember that a runner looked for what is due."""
         self._db.set_property(_RUNNER, str(to_micros(now)))
 
     def find_runner(self) -> datetime | None:
@@ -288,7 +287,6 @@ class ScheduleQueue(Repository):
         return bool(self._db.run("schedules.give_back", {**_lease_params(lease), "until": to_micros(until)}))
 
     def find_next_due(self) -> datetime | None:
-        """Return when the next one can be claimed."""
         rows = self._find_usable(
             lambda where, params: self._db.all("schedules.next", params, where=where), lambda row: str(row[1])
         )

@@ -403,7 +403,6 @@ class Runner:
 
 
 def checked_outcome(value: object) -> RunResult:
-    """Check and clean the return value of a callback."""
     if value is None or isinstance(value, str):
         value = RunResult(value or "")
     if not isinstance(value, RunResult):

@@ -65,7 +65,6 @@ def extract_terms(text: str) -> list[int]:
 
 
 def count_shared_terms(question: frozenset[int], text: str) -> int:
-    """Return how many of a question's terms the text contains."""
     return len(question & find_terms(text))
 
 
@@ -321,7 +320,6 @@ class Question:
         return _terms_of(english.TIME_WORDS).union(extract_terms(" ".join(names)))
 
     def find_names(self, names: Sequence[str]) -> list[int]:
-        """Return the numbers of the names in the question."""
         text = self.text.casefold()  # fast check: most names do not occur
         return [
             number

@@ -157,14 +157,12 @@ class Catalogue:
         return any((there == sequence).any() for sequence in sequences)
 
     def mark_kinds(self, kinds: Iterable[SourceKind]) -> Array:
-        """Return a mask of the chunks of these kinds."""
         import numpy as np
 
         marked: Array = np.isin(self.kind, [_KINDS[kind.value] for kind in kinds])[self.message]
         return marked
 
     def mark_ordinals(self, ordinals: Sequence[int]) -> Array:
-        """Return a mask of the chunks with these ordinals."""
         import numpy as np
 
         marked: Array = np.isin(self.ordinals, np.asarray(ordinals, dtype=np.int64))

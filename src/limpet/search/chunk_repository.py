@@ -60,7 +60,6 @@ class PartitionRow:
         return partition_key(self.id)
 
     def tail_params(self, ordinal: int) -> dict[str, int]:
-        """Return the chunks from the ordinal on."""
         return {**self.key, "low": ordinal}
 
     def counter_params(self) -> dict[str, int]:
@@ -189,7 +188,6 @@ class Chunks(Repository):
         self._tx.caches.purges = purges
 
     def evict_partition(self, partition: Partition) -> None:
-        """Evict a purged partition from the caches."""
         self._tx.locked.discard(partition)
         self._tx.locked_rows.pop(partition, None)
         partition_id = self._tx.partition_ids.pop(partition, None)
@@ -285,7 +283,6 @@ class Chunks(Repository):
         return [ChunkText(bytes(hash_), first, last, text) for hash_, first, last, text, _ in found]
 
     def drop_session(self, scope: Scope) -> int:
-        """Remove the chunks of a session's messages."""
         return self._drop(scope.partition, "session_id = :id", id=scope.session)
 
     def drop_record(self, partition: Partition, record_id: str) -> int:

@@ -113,7 +113,6 @@ class GraphTables(Repository):
         return self._drop(scope.partition, "session", session=scope.session)
 
     def drop_messages(self, partition: Partition, session: str, sequences: Sequence[int]) -> int:
-        """Delete what these messages mention."""
         return self._drop(partition, "messages", session=session, sequences=self._db.to_array(sequences))
 
     def drop_record(self, partition: Partition, record_id: str) -> int:
@@ -162,7 +161,6 @@ class GraphTables(Repository):
         return [NodeMention(node, _build_source(*rest)) for node, *rest in rows]
 
     def places(self, partition: Partition, nodes: Sequence[int] | None = None) -> list[MentionPlace]:
-        """Return the mentions as search needs them."""
         where, params = "TRUE", dict[str, Any](self._key(partition))
         if nodes is not None:
             where, params["nodes"] = "m.entity_id IN :nodes[]", self._db.to_array(nodes)

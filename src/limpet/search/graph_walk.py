@@ -191,7 +191,6 @@ def _is_person(node: Node) -> bool:
 
 
 def _collect_roles(links: Iterable[Link]) -> _Roles:
-    """Return each node's roles."""
     roles: dict[int, set[tuple[int, str]]] = defaultdict(set)
     for link in links:
         if link.kind is RelationKind.ROLE and link.object is not None:

@@ -163,7 +163,6 @@ class Ranker:
         return np.flatnonzero(marked)
 
     def _rank_by_signal(self, name: str, scores: Array, at: Array, count: int | None = None) -> RankResult:
-        """Return positions in the order of one signal."""
         at = at[np.lexsort((-self.catalogue.ordinals[at], -scores[at]))[:count]]
         return RankResult(at, scores[at], {name: scores[at]})
 
@@ -366,7 +365,6 @@ def score_dates(times: Array, spans: Sequence[Span]) -> Array:
 
 
 def align_scores(catalogue: Catalogue, by_ordinal: Array) -> Array:
-    """Return values by position in the catalogue."""
     if catalogue.last_ordinal + 1 == catalogue.chunks:  # none was removed
         return by_ordinal[: catalogue.chunks]
     values: Array = by_ordinal[catalogue.ordinals]

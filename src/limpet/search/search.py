@@ -96,7 +96,6 @@ def embed_question(embedder: ChunkEmbedder, partitions: Sequence[Partition], que
 def embed_questions(
     embedder: ChunkEmbedder, partitions: Sequence[Partition], questions: Sequence[str]
 ) -> list[dict[Partition, Vector]]:
-    """The same for several questions."""
     model = embedder.model
     cut = [cut_question(question) for question in questions]
     if model is None or not any(map(str.strip, cut)):

@@ -179,7 +179,6 @@ class PartitionVectors:
             self._bits = bits
 
     def _store_page(self, page: VectorPage) -> Array:
-        """Return the rows where they are now."""
         import numpy as np
 
         rows = np.searchsorted(self._ordinals, page.ordinals)

@@ -143,7 +143,6 @@ def find_postings(tx: Tx, partition: PartitionRow, terms: Iterable[int], *, is_c
 
 
 def find_unread(tx: Tx, partition: PartitionRow, terms: Sequence[int], known: Container[int]) -> list[Query]:
-    """What is read for the terms that are not known."""
     missing = [term for term in terms if term not in known] if partition.merged_ordinal else []
     return [Query("postings.find", {**partition.key, "terms": tx.db.to_array(missing)})] if missing else []
 

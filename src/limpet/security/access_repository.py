@@ -127,6 +127,5 @@ def user_parameters(scope: Scope) -> dict[str, str]:
 
 
 def list_user_grants(scope: Scope) -> dict[str, str]:
-    """What grants on this user are called."""
     reading, writing = (str(Grant(right, Reach.USER, scope.user)) for right in (Right.READ, Right.WRITE))
     return {"reading": reading, "writing": writing}

@@ -110,7 +110,6 @@ class AuditLog:
         self.is_overdue = False  # nothing was written for so long that it will not wait any longer
 
     def count_call(self, line: AuditLine) -> None:
-        """One more of these."""
         now = self._clock()
         if self.config.log and log.isEnabledFor(logging.INFO):
             log_line(line)
@@ -197,7 +196,6 @@ class AuditLog:
             self.restore_counts(entries)
 
     def flush(self) -> None:
-        """Write all that is counted."""
         self.write(self.drain_counts())
 
 

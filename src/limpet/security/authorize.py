@@ -340,7 +340,6 @@ class OperationCall:
         return AccessRequest(Right.READ, Reach.GLOBAL if self.is_for_everybody else reach, user, agent, session)
 
     def list_requests(self, place: AccessRequest) -> list[AccessRequest]:
-        """Everything this call needs there."""
         extra = [when.needs for when in self.operation.when if _applies(when, self.argument(when.argument))]
         return [
             AccessRequest(each.right, each.reach or place.reach, place.user, place.agent, place.session)

@@ -211,7 +211,6 @@ class Operation:
 
     @lazy_property
     def returns(self) -> Any:
-        """The type of its answer."""
         return self._resolve_hints({"return"})["return"]
 
     @lazy_property
@@ -240,7 +239,6 @@ class Operation:
 
     @property
     def path(self) -> str:
-        """Its HTTP path, with ``{…}`` for arguments."""
         return self.http.partition(" ")[2]
 
     def _resolve_hints(self, names: AbstractSet[str]) -> dict[str, Any]:

@@ -192,7 +192,6 @@ async def _file(request: Request) -> Response:
 
 @cache
 def _page_files() -> dict[str, StaticFile]:
-    """The files of the page by name."""
     listed = [(each, each.name.rpartition(".")[2]) for each in (files("limpet.server") / "ui").iterdir()]
     return {
         each.name: StaticFile(each.read_bytes(), _PAGE_MEDIA[kind], _PAGE_RULES)

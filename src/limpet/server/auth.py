@@ -62,7 +62,6 @@ class Caller:
             )
 
     def resolve_user(self, user: str | None) -> str:
-        """The user that was named, or their own."""
         chosen = user or self.user
         if chosen is None:
             raise InvalidInput("this key is for no user in particular: say whose memory, user=")

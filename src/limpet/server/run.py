@@ -127,7 +127,6 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 def configure_protocol(header_seconds: float, answer_seconds: float) -> type[HttpProtocol]:
-    """With these times."""
     return type("Protocol", (HttpProtocol,), {"header_seconds": header_seconds, "answer_seconds": answer_seconds})
 
 

@@ -326,7 +326,6 @@ class FileSession(SessionStore):
         return tuple(self._open_type(name, self.folder) for name in self.store_types)
 
     def call_first(self, operation: str, call: Callable[[SessionStore], T]) -> T:
-        """Call the operation of the first store that supports it."""
         for store in self._stores:
             try:
                 return call(store)

@@ -173,7 +173,6 @@ def _next_sequence(requested: int, last: int) -> int:
 
 
 def index_message(tx: Tx, scope: Scope, message: Message, chunks: Sequence[ChunkDraft]) -> None:
-    """Store the chunks of a stored message."""
     assert scope.session is not None
     assert message.created_at is not None
     source = ChunkSource(

@@ -90,7 +90,6 @@ class _SessionRows(Repository):
 
 
 def summary_queries(scope: Scope) -> list[Query]:
-    """The reads of a session and its summary."""
     where, params = build_scope_filter(scope)
     return [Query("sessions.select", params, where), Query("summaries.get", params, where)]
 

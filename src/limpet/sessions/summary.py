@@ -201,7 +201,6 @@ def _is_readable(text: str) -> bool:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether a store accepts the text."""
     try:
         check_text(text, "summary")
     except InvalidInput:

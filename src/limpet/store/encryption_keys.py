@@ -254,7 +254,6 @@ def get_state(db: Db, tenant: str) -> EncryptionState | None:
 
 
 def list_states(db: Db) -> Mapping[str, EncryptionState]:
-    """Of every tenant that has one."""
     return {tenant: _parse_state(tuple(rest)) for tenant, *rest in db.all("encryption.all", {})}
 
 

@@ -65,7 +65,6 @@ class Db:
         return self.execute(self._sql[name, where, order], params)
 
     def get_property(self, name: str) -> str | None:
-        """What is noted about the store as a whole."""
         row = self.one("properties.get", {"name": name})
         return None if row is None else str(row[0])
 
@@ -266,7 +265,6 @@ class Caches:
         return found
 
     def list_partitions(self) -> list[int]:
-        """The ids of the partitions that anything is cached of."""
         return sorted({_partition_id(key) for cache in self._all_caches() for key in cache.list_keys()})
 
     def drop_partition(self, partition_id: int) -> None:
@@ -442,7 +440,6 @@ class Partitions(Repository):
                 self._tx.partition_ids[partition] = int(row[0])
 
     def ensure_locked(self, partition: Partition) -> None:
-        """Lock the partition, which is created where it is missing."""
         self.lock(partition)
         if self.needs_lock(partition):
             self._db.run("partitions.add", partition_params(partition))

@@ -60,7 +60,6 @@ class ChatLoop:
         return True
 
     def _continue(self, old: Session) -> None:
-        """The session that has the chat of another one now."""
         self.session = self.all_stores.session(old.channel, old.chat, old.thread, user=old.user, agent=old.agent)
 
     @property
@@ -247,6 +246,5 @@ def redact_location(place: str) -> str:
 
 
 def memory_lines(context: Context) -> list[str]:
-    """What would have stood before the conversation."""
     size = f"{show.pluralize(len(context.messages), 'message')}, about {context.tokens:,} tokens with what is below"
     return [size, *dropped_lines(context.dropped), *(context.text.split("\n") if context.text else [NOTHING_KNOWN])]

@@ -39,20 +39,17 @@ class Screen:
             self._line(line)
 
     def note(self, line: str) -> None:
-        """Something beside the conversation, on one line."""
         self._line(show.escape_line(line), _DIM)
 
     def show_error(self, line: str, code: str) -> None:
         self._line(show.escape_line(line), _RED)
 
     def write_piece(self, text: str) -> None:
-        """A part of the reply, as it comes."""
         if text:
             self._inside = not text.endswith("\n")  # before it is written: it may be stopped right after
             self._write(show.escape(text))
 
     def finish(self, kind: str, **value: Any) -> None:
-        """The end of a turn or a command."""
         self._end_line()
 
     def break_line(self) -> None:

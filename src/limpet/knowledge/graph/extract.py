@@ -70,7 +70,6 @@ def build_relative(owner: EntityDraft, role: str) -> EntityDraft:
 
 
 def is_exclusive(predicate: str) -> bool:
-    """Return whether it holds for one value at a time."""
     return predicate in EXCLUSIVE
 
 

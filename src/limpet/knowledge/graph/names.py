@@ -19,7 +19,6 @@ MAX_TEXT = 20_000  # characters of a message that are read; longer text was past
 
 
 def _char_ranges(chars: list[int]) -> str:
-    """Return the characters as a regex class."""
     parts, start, last = [], chars[0], chars[0]
     for char in [*chars[1:], sys.maxunicode]:
         if char != last + 1:
@@ -190,7 +189,6 @@ def _classify_name(name: str, before: str, after: str) -> EntityKind:
 
 
 def _iter_titles(text: str) -> Iterator[str]:
-    """Return quoted text in title case."""
     for match in _QUOTED.finditer(text):
         if _is_title(match[1]):
             yield " ".join(match[1].strip(" ,.!?").split())

@@ -93,5 +93,4 @@ def _detect_value(value: object, source: ImportSource, name: str) -> str | None:
 
 
 def read(source: ImportSource, format: str, max_document_bytes: int) -> Iterator[ForeignItem]:
-    """Everything in it, one by one."""
     return markdown.read(source, max_document_bytes) if format == markdown.NAME else _READERS[format](source)
