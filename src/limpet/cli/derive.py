@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from limpet.cli import options, render, show
-from limpet.cli.options import Parser, UsageError, add_command, add_yes, open_memory
+from limpet.cli.options import Parser, UsageError, add_command, open_memory
 from limpet.cli.render import Given
 from limpet.cli.show import ProgressLine
 from limpet.errors import InvalidInput
@@ -276,7 +276,7 @@ class OperationCommand:
         for name, text in self.flags:
             parser.add_argument(f"--{name}", action="store_true", help=text)
         if self.has_yes:
-            add_yes(parser)
+            parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
     def run(self, args: Namespace) -> int:
         given = self.read(args)

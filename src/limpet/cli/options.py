@@ -117,10 +117,6 @@ def add_logging(parser: Parser) -> None:
     )
 
 
-def add_yes(parser: Parser) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
-
-
 def parse_pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:

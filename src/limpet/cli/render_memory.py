@@ -160,22 +160,17 @@ def history_lines(versions: Sequence[Record]) -> list[str]:
     return show.format_nouns(((">VERSION", "version"), ("SINCE", "updated_at"), ("TEXT", "content")), versions)
 
 
-def remaining_lines(gone: Forgotten) -> list[str]:
-    """Where it is still said, for somebody who may want it gone there too."""
-    return [f"Still said in {place}." for place in gone.left]
-
-
 def preview_lines(would: Forgotten) -> list[str]:
     """What goes beside the records, and where it stays: of a dry run."""
     said = [f'Removes from a message: "{show.one_line(sentence)}"' for sentence in would.sentences]
-    return [*said, *_changed_lines(would), *remaining_lines(would)]
+    return [*said, *_changed_lines(would)]
 
 
 def forgotten_lines(gone: Forgotten) -> list[str]:
     said = f"Forgot {show.pluralize(gone.total, 'record')}, every version and index entry included."
     if not gone.total:
         said = "No record holds all these words" + ("." if changes_anything(gone) else "; nothing was forgotten.")
-    return [said, *_changed_lines(gone), *remaining_lines(gone)]
+    return [said, *_changed_lines(gone)]
 
 
 def changes_anything(gone: Forgotten) -> bool:
@@ -188,7 +183,9 @@ def count_forgotten(would: Forgotten) -> str:
 
 
 def _changed_lines(gone: Forgotten) -> list[str]:
-    return [f"Also changed: {_count_changed(gone)}."] if changes_anything(gone) else []
+    """What changed beside the records, and where it is still said: somebody may want it gone there too."""
+    changed = [f"Also changed: {_count_changed(gone)}."] if changes_anything(gone) else []
+    return [*changed, *(f"Still said in {place}." for place in gone.left)]
 
 
 def _count_changed(gone: Forgotten) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 from typing import NamedTuple
 
 from limpet.model.dataclass import replace
 from limpet.model.document import Document
 from limpet.model.scope import Partition, Scope
-from limpet.model.values import PageCursor
+from limpet.model.values import PageCursor, iter_pages
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import DOCUMENT_ROWS, DOCUMENTS, build_keyset_clause
@@ -33,12 +32,9 @@ class DroppedVersions(NamedTuple):
 
 def list_names(tx: Tx, scope: Scope) -> Iterator[tuple[str, str]]:
     """What each document of a user is called, with how an answer names it."""
-    for offset in count(step=_PAGE):
-        page = Documents(tx).find(scope.partition, _PAGE, offset)
-        labels = ((each, "\n".join(each.metadata.values())) for each in page)
-        yield from ((f"document {each.uri}", f"{each.uri}\n{each.title or ''}\n{label}") for each, label in labels)
-        if len(page) < _PAGE:
-            return
+    for each in iter_pages(_PAGE, lambda offset: Documents(tx).find(scope.partition, _PAGE, offset)):
+        labels = "\n".join(each.metadata.values())
+        yield f"document {each.uri}", f"{each.uri}\n{each.title or ''}\n{labels}"
 
 
 class Documents(Repository):

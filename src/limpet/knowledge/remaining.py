@@ -13,7 +13,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from limpet.errors import StorageError
@@ -27,6 +26,7 @@ from limpet.model.note import MEMORY_FILE, describe_note, parse_day, redact_line
 from limpet.model.record import Origin, Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope, user_partition
 from limpet.model.session import SessionInfo, SessionQuery
+from limpet.model.values import iter_pages
 from limpet.search.analysis import Question, analyse, extract_terms, split_sentences
 from limpet.search.search import search
 from limpet.sessions.repository import KeyValueEntries, Messages, Sessions, Summaries
@@ -265,11 +265,7 @@ def _find_turn_places(tx: Tx, places: Iterable[Place]) -> list[Place]:
 
 
 def _iter_sessions(tx: Tx, owner: Scope) -> Iterator[SessionInfo]:
-    for offset in count(step=_PAGE):
-        page = Sessions(tx).find(owner, SessionQuery(limit=_PAGE, offset=offset))
-        yield from page
-        if len(page) < _PAGE:
-            return
+    return iter_pages(_PAGE, lambda start: Sessions(tx).find(owner, SessionQuery(limit=_PAGE, offset=start)))
 
 
 def _iter_searches(records: Iterable[Record], others: Sequence[str]) -> Iterator[_Search]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from limpet.config import ChunkSettings
 from limpet.errors import KeyMissing, SessionNotFound, StorageError
@@ -17,7 +16,7 @@ from limpet.model.job import Finding
 from limpet.model.record import Record, RecordQuery
 from limpet.model.scope import Level, Partition, Scope
 from limpet.model.session import SessionInfo, SessionQuery
-from limpet.model.values import Clock
+from limpet.model.values import Clock, iter_pages
 from limpet.search.chunk_repository import Chunks, ChunkText
 from limpet.sessions.messages import index_message, prepare_entries
 from limpet.sessions.repository import Messages, Sessions
@@ -29,7 +28,6 @@ from limpet.store.tx import Db, Row, Tx
 _PAGE = 200
 
 Check = Callable[[Tx], bool]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +70,19 @@ class ChunkChecker:
         return True
 
     def _iter_sessions(self, scope: Scope, size: int = _PAGE) -> Iterator[SessionInfo]:
-        return self._iter_pages(
-            size, lambda tx, start: Sessions(tx).find(scope, SessionQuery(limit=size, offset=start))
-        )
+        def find(start: int) -> list[SessionInfo]:
+            return self.store.read(lambda tx: Sessions(tx).find(scope, SessionQuery(limit=size, offset=start)))
+
+        return iter_pages(size, find)
 
     def _iter_records(self, scope: Scope, size: int = _PAGE) -> Iterator[Record]:
         now = self.clock()
-        return self._iter_pages(
-            size,
-            lambda tx, start: Records(tx).find(scope, RecordQuery(include_past=True, limit=size, offset=start), now),
-        )
 
-    def _iter_pages(self, size: int, find: Callable[[Tx, int], list[T]]) -> Iterator[T]:
-        for start in count(step=size):
-            page = self.store.read(lambda tx: find(tx, start))  # noqa: B023 - read at once
-            yield from page
-            if len(page) < size:
-                return
+        def find(start: int) -> list[Record]:
+            query = RecordQuery(include_past=True, limit=size, offset=start)
+            return self.store.read(lambda tx: Records(tx).find(scope, query, now))
+
+        return iter_pages(size, find)
 
     def _check_session(self, tx: Tx, *, session: SessionInfo, repair: bool) -> bool:
         if repair:

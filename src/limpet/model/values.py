@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import count, islice
 from os import PathLike
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -223,6 +223,15 @@ def take_at_most(limit: int, values: Iterable[T], complaint: str) -> list[T]:
 
 def split_pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def iter_pages(size: int, find: Callable[[int], Sequence[T]]) -> Iterator[T]:
+    """All there are, a page at a time: ``find`` gives those from an offset on."""
+    for offset in count(step=size):
+        page = find(offset)
+        yield from page
+        if len(page) < size:
+            return
 
 
 def check_flag(value: object, name: str) -> bool:

@@ -15,7 +15,7 @@ from limpet.errors import LeaseLost, ScheduleNotFound
 from limpet.model.dataclass import replace
 from limpet.model.schedule import LIVE_STATES, Run, Schedule, ScheduleLease, ScheduleQuery, ScheduleState
 from limpet.model.scope import Level, Scope, hash_bucket
-from limpet.model.values import from_micros, micros, to_micros
+from limpet.model.values import from_micros, iter_pages, micros, to_micros
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import RUN_ROWS, SCHEDULE_ROWS, SCHEDULE_RUNS, SCHEDULES, build_keyset_clause
@@ -54,11 +54,8 @@ class RunNotice(NamedTuple):
 
 def list_goals(tx: Tx, scope: Scope) -> Iterator[tuple[str, str]]:
     """What each schedule of a user is called and is to do, with how an answer names it."""
-    for offset in count(step=_PAGE):
-        page = Schedules(tx).find(scope, ScheduleQuery(limit=_PAGE, offset=offset))
-        yield from ((f"schedule {each.id}", f"{each.name}\n{each.goal}") for each in page)
-        if len(page) < _PAGE:
-            return
+    for each in iter_pages(_PAGE, lambda offset: Schedules(tx).find(scope, ScheduleQuery(limit=_PAGE, offset=offset))):
+        yield f"schedule {each.id}", f"{each.name}\n{each.goal}"
 
 
 class Schedules(Repository):

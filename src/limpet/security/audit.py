@@ -17,7 +17,7 @@ from typing import NamedTuple
 from limpet.config import AuditSettings
 from limpet.errors import InvalidInput, StorageError, StoreReadOnly
 from limpet.model.access import AuditEntry, AuditOutcome, AuditQuery
-from limpet.model.dataclass import replace
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.scope import Level, Scope, hash_bucket
 from limpet.model.values import Clock, to_micros, uuid7
 from limpet.security.access_repository import list_user_grants, user_parameters
@@ -58,13 +58,11 @@ class AuditLine(NamedTuple):
     missing: str | None = None
 
 
+@dataclass(slots=True)
 class _CallCount:
-    __slots__ = ("calls", "first", "last")
-
-    def __init__(self, calls: int, first: datetime, last: datetime) -> None:
-        self.calls = calls
-        self.first = first
-        self.last = last
+    calls: int
+    first: datetime
+    last: datetime
 
 
 class _Refusals:

@@ -253,14 +253,12 @@ def _anonymize(line: AuditLine, answer: Any, me: Principal) -> AuditLine:
 # A call
 
 
+@dataclass(slots=True, eq=False)
 class OperationCall:
-    __slots__ = ("args", "kwargs", "operation", "subject")
-
-    def __init__(self, operation: Operation, subject: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.operation = operation
-        self.subject = subject
-        self.args = args
-        self.kwargs = kwargs
+    operation: Operation
+    subject: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
     def invoke(self) -> Any:
         try:

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from limpet.errors import InvalidInput, LeaseLost
-from limpet.model.dataclass import replace
+from limpet.model.dataclass import dataclass, replace
 from limpet.model.job import Job, JobInfo, JobQuery, JobState
 from limpet.model.scope import BUCKETS, STORE_PARTITION, Level, Partition, Scope
 from limpet.model.values import Clock, from_micros, to_micros
@@ -306,6 +306,7 @@ def _optional_time(micros: int) -> datetime | None:
 JobHandler = Callable[["JobLease"], datetime | None]
 
 
+@dataclass(slots=True)
 class JobLease:
     """A handler that takes long renews the lease between its steps, and looks whether it is to stop.
 
@@ -313,22 +314,13 @@ class JobLease:
     twice, no matter which process is killed or stalls, and when.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        queue: JobQueue,
-        clock: Clock,
-        lease: timedelta,
-        stopping: Callable[[], bool] = lambda: False,
-        give_way: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.job = job
-        self.finished = False
-        self.stopping = stopping
-        self.now = clock
-        self._queue = queue
-        self._lease = lease
-        self._give_way = give_way
+    job: Job
+    _queue: JobQueue
+    now: Clock
+    _lease: timedelta
+    stopping: Callable[[], bool] = lambda: False
+    _give_way: Callable[[], None] = lambda: None
+    finished: bool = False
 
     def renew(self) -> None:
         """Let callers go first who wait for an answer, then keep the job for as long again.
