@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from limpet.knowledge.english.pronouns import name_things
+from limpet.knowledge.english.elision import name_things
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from limpet.knowledge.english.dates import find_bound, find_last_date, resolve_dates, tells_of_start
-from limpet.knowledge.english.tense import is_dated_event
+from limpet.knowledge.english.dates import find_bound, find_last_date, is_dated_event, resolve_dates, tells_of_start
 
 FRIDAY = datetime(2026, 3, 6, 9, tzinfo=UTC)
 

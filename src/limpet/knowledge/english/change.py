@@ -6,110 +6,48 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
-from limpet.knowledge.english import load_table
-
-_CHANGE = (
-    r"now|nowadays|these days|from now on|as of|no longer|any ?more|any longer|moved|switched|changed|change of plans?",
-    r"swapped|replaced|instead|actually|correction|correct that|i must correct|scrap (?:that|it|the)",
-    r"forget (?:that|what i said)|never ?mind|turns out|i (?:was wrong|misspoke|meant)|not \w+ but|rather than|used to",
-    r"starting|started|start at|begun|began|became|got (?:promoted|married|divorced|engaged|hired|the)|for good",
-    r"new (?:job|place|flat|apartment|house|phone|car|number|boss|role|doctor|landlord|address|date|time|name|plan)",
-    r"back (?:to|on)|extension|extended|postponed|rescheduled|pushed (?:back|to)|brought forward|put me down with",
-    r"reports? to|signed with|migrat\w+|upgraded|after all|can go up to|only \w+ left",
-)
-_END = (
-    r"no longer|no more|(?:n['’]?t|not|never)\b[^.;]{1,60}\bany ?(?:more|longer)|quit|quitting|stopped|resigned",
-    r"(?:gave|giving|given) up|(?:i|we|he|she|they|have|has|['’]ve|['’]s) (?:just )?left|handed (?:in my notice|back)",
-    r"sold|scrapped|got rid of|cancell?ed|called off|dropped|broke up|split up|separated|divorced|passed away|died",
-    r"moved out|closed|lost my|finished with|done with|ended|is over|used to|retired|retiring|sacked|fired|laid off",
-    r"is dead|let go|fell through|gone into administration|coming off|came off|is finished|powered off|in the bin",
-    r"gave (?:it|the)|leaving|(?:was|were|had to be|be|been) put (?:down|to sleep)",
-    r"(?:race|trip|wedding|party|match|game|deal|holiday|flight|tour|concert|move|event)(?:['’]s| is) off(?! to)",
-    r"(?:isn['’]?t|not) going back|went on \w+day|without one|had enough of|that['’]?s (?:that|\w+ done)",
-)
-
-_STAYS = (
-    r"still|again|as well|too|also|another|besides|same|this week|this (?:mon|tues|wednes|thurs|fri|satur|sun)day",
-    r"for now|till|until|if|would|might|maybe|thinking|used to|back in|when i was|remember|as always|as usual|both",
-)
-_PASSING = (
-    r"today|tonight|right now|rn|at the moment|this (?:morning|afternoon|evening)|just now|for today|out of \w+ again",
-    r"i(?:['’]?m| am) (?:in the (?:kitchen|bath|shower|car|garden)|on (?:the|a) (?:train|bus|plane|phone)|at the \w+)",
-    r"my (?:train|bus|tram|flight|taxi) (?:leaves|goes|is late)|(?:going|about) to\b[^.;]{1,60}\bnow",
-)
-
-
-def _compile(phrases: tuple[str, ...]) -> re.Pattern[str]:
-    """For text in small letters: so many alternatives take four times as long where case is ignored."""
-    return re.compile(rf"\b(?:{'|'.join(phrases)})\b")
-
-
-_CHANGES, _ENDS, _STAY, _PASSES = (_compile(phrases) for phrases in (_CHANGE, _END, _STAYS, _PASSING))
-
-_LOSS = _compile(
-    (
-        r"died|dead|passed away|put (?:down|to sleep)|sold|stolen|got rid of|gave away|given away|rehomed|ran away",
-        r"buried|lost|broke up|split up|divorced|separated|moved out|ex|no longer together|closed down|went bust|gone",
-        r"scrapped|retired|resigned|quit|sacked|fired|laid off|fell through|cancell?ed|is over|is finished|for good",
-    )
-)
-_RETRACTED = re.compile(
-    r"\bturn(?:s|ed) out\b[^.;!?]{0,30}?\b(?:wasn['’]?t|isn['’]?t|was not|is not|not)\s+(?:actually\s+)?"
-    r"(?:an?\s+|the\s+)?(?P<what>[^.,;!?]{2,60}?)(?=\s+(?:after all|at all|anyway)|[.,;!?]|$)",
-    re.IGNORECASE,
-)
-_LAST = re.compile(
-    r"\blast (?:day|shift|week|month|class|lesson|session|game|season|term)\b[^.;!?]{0,30}?\b(?:is|will be|['’]s)\b",
-    re.IGNORECASE,
-)
-
-_RETURN = re.compile(
-    r"\b(?:back|return(?:s|ed|ing)?) (?:to|on|in|at|with) (?P<whither>[^.,;:!?]{2,40})"
-    r"|(?P<which>[^.,;:!?]{2,40}?)(?: (?:is|are|am)|['’](?:s|re|m)) back\b"
-    r"|(?:^|[.,;:!?]|\b(?:am|is|are)|['’](?:m|s|re)) ?(?P<what>(?:[\w'’-]+ ){1,2})(?:again|once (?:more|again))\b"
-    r"|(?P<before>[^.;!?]{2,40}) as (?:before|at the start)\b"
-)
+from limpet.knowledge.english import get_pattern, get_signs, get_words, load_table
 
 _WORDS = re.compile(r"[^\W_]+")
 
 
 def has_change_sign(sentence: str) -> bool:
-    return _CHANGES.search(sentence.lower()) is not None or has_end_sign(sentence)
+    return get_signs("change_signs").search(sentence.lower()) is not None or has_end_sign(sentence)
 
 
 def has_end_sign(sentence: str) -> bool:
-    return _ENDS.search(sentence.lower()) is not None
+    return get_signs("end_signs").search(sentence.lower()) is not None
 
 
 def has_stay_sign(sentence: str) -> bool:
     """Return whether it speaks of the same, of something beside it, or of what is not so yet or any more."""
-    return _STAY.search(sentence.lower()) is not None
+    return get_signs("stay_signs").search(sentence.lower()) is not None
 
 
 def tells_of_loss(sentence: str) -> bool:
     """Return whether somebody or something is gone, rather than something they did: "Rex died", not "Rex stopped"."""
-    return _LOSS.search(sentence.lower()) is not None
+    return get_signs("loss_signs").search(sentence.lower()) is not None
 
 
 def find_retracted(sentence: str) -> str:
     """Return what a sentence says was never so: "turns out it wasn't gluten after all". Empty if it says nothing."""
-    found = _RETRACTED.search(sentence)
+    found = get_pattern("retracted").search(sentence)
     return found["what"] if found else ""
 
 
 def find_return(text: str) -> str:
     """Return what a text says is as it was: "back to nights", "the old pot is back". Empty if it says nothing."""
-    return " ".join(part for found in _RETURN.finditer(text.lower()) for part in found.groups() if part)
+    return " ".join(part for found in get_pattern("returns").finditer(text.lower()) for part in found.groups() if part)
 
 
 def is_last(sentence: str) -> bool:
     """Return whether it says when something will be over: "my last day is April 30"."""
-    return _LAST.search(sentence) is not None
+    return get_pattern("last_time").search(sentence) is not None
 
 
 def is_passing(sentence: str) -> bool:
     """Return whether it tells of this day only: "I'm on the train", "the build is slow today"."""
-    return _PASSES.search(sentence.lower()) is not None
+    return get_signs("passing_signs").search(sentence.lower()) is not None
 
 
 def find_topics(text: str) -> frozenset[str]:
@@ -125,3 +63,57 @@ def _list_topics() -> Mapping[str, tuple[str, ...]]:
         for word in words.split():
             found[word] = (*found.get(word, ()), topic)
     return found
+
+
+# Instructions that are lifted or replaced: "you can use emojis again", "English from now on"
+
+_JOINED_WORDS = re.compile(r"[^\W_]+(?:['’/-][^\W_]+)*")
+_BEFORE = 24  # characters before a style in which it may be forbidden
+
+
+def changes_instructions(sentence: str) -> bool:
+    """Return whether it may tell the assistant to do something in another way from now on, not only once."""
+    if "?" in sentence or get_pattern("once").search(sentence):
+        return False
+    return allows(sentence) or forbids(sentence) or get_pattern("instructs_anew").search(sentence) is not None
+
+
+def forbids(sentence: str) -> bool:
+    return get_pattern("forbids").search(sentence) is not None
+
+
+def allows(sentence: str) -> bool:
+    """Return whether it leaves to the assistant what may have been forbidden, or asked for, before."""
+    return get_pattern("allows").search(sentence) is not None
+
+
+def list_instructed(sentence: str) -> list[str]:
+    """Return the words that say what is to be done or left, without those that say only that it is."""
+    return [word for word in _JOINED_WORDS.findall(sentence.lower()) if word not in get_words("instructing")]
+
+
+def replaces_style(sentence: str, instruction: str) -> bool:
+    """Return whether it asks for another style of the same kind: for prose where bullet points were asked for."""
+    said, known = _find_styles(sentence), _find_styles(instruction)
+    return any(styles.isdisjoint(known.get(kind, styles)) for kind, styles in said.items())
+
+
+def _find_styles(text: str) -> dict[str, set[str]]:
+    """Return what a text asks for, by kind; what it forbids does not count."""
+    said = f" {' '.join(_JOINED_WORDS.findall(text.lower()))} "
+    found: dict[str, set[str]] = {}
+    for words, (kind, style) in _list_styles().items():
+        at = said.find(f" {words} ")
+        if at >= 0 and not forbids(said[max(0, at - _BEFORE) : at + 1]):
+            found.setdefault(kind, set()).add(style)
+    return found
+
+
+@cache
+def _list_styles() -> Mapping[str, tuple[str, str]]:
+    return {
+        words.replace("_", " "): (kind, style)
+        for kind, styles in load_table("styles.toml").items()
+        for style, listed in styles.items()
+        for words in listed.split()
+    }
