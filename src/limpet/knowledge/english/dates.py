@@ -57,18 +57,13 @@ _DAY_TO_DAY = re.compile(
     re.IGNORECASE,
 )
 _ONCE = re.compile(r"\b(?:this|next|coming|last|will|won['’]t|going|away|visiting|staying)\b|['’]ll\b", re.IGNORECASE)
-_EACH_WEEK = re.compile(
-    r"\b(?:every|each|always|never|usually|normally|open|closed|offline|unavailable|available|shabbat|sabbath|observant"
-    r"|adventist|on call)\b",
-    re.IGNORECASE,
-)
 
 
 def is_weekly(text: str) -> bool:
     """Return whether it is so every week from one day to another: "I don't work from Friday sundown to Saturday"."""
     if not _DAY_TO_DAY.search(text) or _ONCE.search(text):
         return False
-    return _EACH_WEEK.search(text) is not None or not _is_state(text)
+    return get_pattern("each_week").search(text) is not None or not _is_state(text)
 
 
 def find_date(match: re.Match[str], said_at: datetime) -> str | None:
@@ -199,11 +194,6 @@ _BEGINS = re.compile(
     re.IGNORECASE,
 )
 FOR_NOW = timedelta(days=10)  # how long what is so "for now" holds
-_UNTIL = re.compile(
-    r"(?<!day )(?<!days )\b(?:until|till|['’]?til|back(?: home| here| at work)? on)\b(?: about| at least| the)*"
-    r" (?P<when>[^.,;:!?()–—]{2,60})",
-    re.IGNORECASE,
-)
 _FOR_NOW = re.compile(r"\b(?:for (?:now|the time being|the moment)|temporarily)\b", re.IGNORECASE)
 _FOR = re.compile(
     rf"\bfor (?:(?:(?:the )?(?:next|another) )?{_COUNT} (?P<unit>day|night|week|fortnight|month)s?"
@@ -230,7 +220,9 @@ def find_bound(text: str, said_at: datetime) -> datetime | None:
         start = said_at + timedelta(days=(first - said_at.weekday()) % 7)
         return _end_of_day(start + timedelta(days=(last - first) % 7))
     bounds = [
-        _find_until(match, said_at) for match in _UNTIL.finditer(text) if not lies_behind(text, *match.span("when"))
+        _find_until(match, said_at)
+        for match in get_pattern("until_when").finditer(text)
+        if not lies_behind(text, *match.span("when"))
     ]
     if _is_state(text):
         bounds += [_end_of_day(said_at + _measure(match)) for match in _FOR.finditer(text)]
@@ -288,34 +280,13 @@ def tells_of_start(text: str) -> bool:
 
 # Tell what happened from what is so: "Moss died" is true for ever, "I'm on the train" until the train arrives
 
-_PARTICIPLES = frozenset(
-    """gone come seen taken given gotten eaten driven ridden written spoken broken chosen worn grown thrown flown drawn
-    begun swum sung born sworn torn frozen stolen risen beaten fallen bitten hidden shaken woken forgotten become
-    done""".split()
-)
 _STATES = frozenset("felt knew thought meant stood cost hurt let needed wanted liked loved hated seemed looked".split())
-_FEELINGS = frozenset(
-    """tired bored stressed exhausted worried annoyed excited relaxed depressed frustrated confused scared
-    swamped""".split()
-)
 _NO_PAST = frozenset("need feed speed breed bleed exceed proceed succeed indeed hundred red bed shed weed seed".split())
-# What was arranged lies ahead: "we booked a table on Friday".
-_ARRANGED = frozenset(
-    """booked scheduled rescheduled arranged planned agreed decided postponed moved pushed shifted delayed invited
-    promised expected told said asked changed set put""".split()
-)
-_PRESENT = frozenset(
-    """am is are 'm 's 're isn't aren't have has 've haven't hasn't do does don't doesn't can can't could will 'll won't
-    would should must may might need needs want wants""".split()
-)
 _WAS = frozenset("was were wasn't weren't had hadn't did didn't".split())
 _HAVE = frozenset("have has 've 's had".split())
 _ADVERBS = frozenset("just finally already also actually both now not never all then so officially recently".split())
 _TOKEN = re.compile(r"['’](?:m|s|re|ve|ll|d)\b|[^\W\d_]+(?:n['’]t)?", re.IGNORECASE)
 _BREAK = re.compile(r"[.,;:!?\n–—]|\s(?:and|but|so|because|that|which|who|when|if|while)\s", re.IGNORECASE)
-_THIS_DAY = re.compile(
-    r"\b(?:today|tonight|this (?:morning|afternoon|evening)|just now|last night|yesterday)\b", re.IGNORECASE
-)
 _PHRASE = 4  # words that may stand before the verb: "my little sister Anna died"
 
 
@@ -324,12 +295,14 @@ def _is_past(word: str) -> bool:
 
 
 def _is_participle(word: str) -> bool:
-    return word in _PARTICIPLES or (_is_past(word) and word not in _STATES)
+    return word in get_words("past_participles") or (_is_past(word) and word not in _STATES)
 
 
 def is_dated_event(text: str) -> bool:
     """Return whether it tells of something that happened on a day it names: "I quit my job today"."""
-    return any(_THIS_DAY.search(text, *span) and _is_event(text[slice(*span)]) for span in _find_clauses(text))
+    return any(
+        get_pattern("this_day").search(text, *span) and _is_event(text[slice(*span)]) for span in _find_clauses(text)
+    )
 
 
 def _find_clauses(text: str) -> list[tuple[int, int]]:
@@ -343,17 +316,17 @@ def _split_words(text: str) -> list[str]:
 
 def _is_event(clause: str) -> bool:
     """Return whether the main verb is the simple past, perfect or passive past of something that happens."""
-    words = [word for word in _split_words(_THIS_DAY.sub(" ", clause)) if word not in _ADVERBS]
+    words = [word for word in _split_words(get_pattern("this_day").sub(" ", clause)) if word not in _ADVERBS]
     for at, word in enumerate(words[: _PHRASE + 2]):
         following = words[at + 1] if at + 1 < len(words) else ""
         if word == "'s" and at + 1 < len(words) and not _is_participle(following):
             continue  # "the user's cat", "Tom's car"
         if word in _HAVE or word in {"was", "were", "been"}:
-            return _is_participle(following) and following not in _FEELINGS
-        if word in _PRESENT or word in _WAS:
+            return _is_participle(following) and following not in get_words("feelings")
+        if word in get_words("in_the_present") or word in _WAS:
             return False
         if _is_past(word):
-            return word not in _STATES and following not in _FEELINGS
+            return word not in _STATES and following not in get_words("feelings")
     return False
 
 
@@ -369,9 +342,13 @@ def _find_tense(words: list[str]) -> bool | None:
     """Return whether the last verb is past. What follows "to" and what was arranged lie ahead; None: no verb."""
     for at in range(len(words) - 1, -1, -1):
         word, following = words[at], words[at + 1] if at + 1 < len(words) else ""
-        if word in _ARRANGED or word == "to" or (word == "got" and following in {"a", "an", "my", "the", "our"}):
+        if (
+            word in get_words("arranged")
+            or word == "to"
+            or (word == "got" and following in {"a", "an", "my", "the", "our"})
+        ):
             return False
-        if word in _PRESENT and word != "'s":
+        if word in get_words("in_the_present") and word != "'s":
             return _is_participle(following) and word in _HAVE
         if word in _WAS or _is_past(word):
             return True

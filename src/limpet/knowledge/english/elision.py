@@ -100,21 +100,9 @@ def lacks_person(plain: str) -> bool:
 # First in the sentence, or behind the user's verb: another thing that stands between may be meant instead.
 _PRONOUN = re.compile(r"(?:(?P<lead>The user(?: [a-z'’]+){1,4}) )?(?:(?P<it>it)|they|them)\b(?!['’])", re.IGNORECASE)
 _MINE = re.compile(r"^(?:my|our)\s+", re.IGNORECASE)
-_DETERMINED = frozenset(
-    """a an the this that these those my our his her their and but if when because says said two three""".split()
-)
 _AGENTS = ("er", "or", "ist", "man", "mate", "agent", "assistant", "priest", "nurse", "chef")
 _OWNERS = frozenset("my our the".split())
-_NO_THINGS = frozenset(
-    "one name hobby job plan dream idea problem thing boy girl lad man woman friend guy gp boss".split()
-)
 _MEMBERS = ("er", "or", "ist", "team", "company", "shop", "bank", "landlord", "club", "school", "council")  # "them"
-# After "it" as a subject these mostly mean nothing that was named: "it rains", "it takes an hour".
-_EMPTY = frozenset(
-    """is was isn't wasn't be been has had will would could might may can should must takes took rains rained snows
-    snowed seems seemed turns turned feels felt depends means meant looks looked sounds makes made helps happens
-    happened works worked matters costs hurts""".split()
-)
 _GOT = frozenset("have has had bought buy got own drive ride adopted rent rented ordered keep play use".split())
 _LONGEST = 4  # words of what a pronoun stands for
 
@@ -141,9 +129,9 @@ def _means_other(found: re.Match[str]) -> bool:
     """Return whether the pronoun may mean what stands before it, or nothing: "it rains"."""
     if found["lead"]:
         between = found["lead"].lower().split()[2:]
-        return not _DETERMINED.isdisjoint(between)
+        return not get_words("before_a_thing").isdisjoint(between)
     after = found.string[found.end() :].split(maxsplit=1)[:1]
-    return found["it"] is not None and (not after or after[0].lower().strip(".,") in _EMPTY)
+    return found["it"] is not None and (not after or after[0].lower().strip(".,") in get_words("after_empty_it"))
 
 
 def _find_thing(before: str, several: bool, alone: bool) -> str:
@@ -160,7 +148,7 @@ def _find_thing(before: str, several: bool, alone: bool) -> str:
     if first not in _OWNERS and not (several and plural and len(words) == 1):
         return ""  # a name
     named = any(word[0].isupper() for word in words[1:])
-    if head in _NO_THINGS or (named and not several):
+    if head in get_words("no_things") or (named and not several):
         return ""
     fits = plural or (head.endswith(_MEMBERS) and not alone) if several else not (plural or _is_person(head))
     return " ".join([first if first in _OWNERS else words[0], *words[1:]]) if fits else ""

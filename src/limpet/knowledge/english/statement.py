@@ -84,38 +84,12 @@ def is_quote(content: str) -> bool:
 # Retraction without an attribute: decisions, orders, and counts
 
 
-_VERBS = re.compile(
-    r"^(?:to |just |now )*(?:use|using|go with|going with|adopt|keep|pick|choose|switch to|move to|stick (?:with|to)|"
-    r"ship|target|standardi[sz]e on)\s+",
-    re.IGNORECASE,
-)
-_END = re.compile(
-    r"[,;:.!?(]\s|[,;:!?(]|\s(?:for|in|on|with|as|to|at|instead|rather|any ?more|after|because|since|here|now|and|but|"
-    r"over|until|from|is|was|so)\b",
-    re.IGNORECASE,
-)
-_REJECTED = re.compile(
-    r"\b(?:not (?:to )?(?:use|go with|keep)|do not use|instead of|rather than|drop(?:ping)?|ditch(?:ing)?|"
-    r"no longer (?:use|go with)|(?:move|moved|moving|switch|switched|switching) (?:away )?from|decided against)\s+"
-    r"(?:the |using |an? )*(?P<x>.+)",
-    re.IGNORECASE,
-)
 _OVER = re.compile(r"\bprefers? .{2,60}? (?:over|to|than|rather than|instead of) (?P<less>.{2,60})", re.IGNORECASE)
 _NUMBERS = {
     word: number
     for number, word in enumerate("no one two three four five six seven eight nine ten eleven twelve".split())
 } | {"a": 1, "an": 1}
 _MOSTLY_ONE = frozenset("sister brother daughter son child roommate flatmate therapist dog cat twin".split())
-_CHANGE = re.compile(
-    r"\b(?:moved|relocated|emigrated|now|switched|changed|new job|started|joined|left|quit|became|promoted|turned|"
-    r"these days)\b",
-    re.IGNORECASE,
-)
-_WHICH = re.compile(
-    r"\b(?:older|younger|little|big|elder|eldest|oldest|youngest|other|another|second|first|middle|half|one of|"
-    r"twins?|both)\b",
-    re.IGNORECASE,
-)
 _NOW = re.compile(r"\b(?:now|only|left|no longer|any ?more)\b", re.IGNORECASE)
 
 
@@ -145,13 +119,13 @@ def _is_rejected(candidate: Candidate, record: StatementLike) -> bool:
         return False
     if candidate.polarity != record.polarity:
         return is_same_value(_extract_object(candidate.value), decided)
-    match = _REJECTED.search(candidate.sentence)
+    match = get_pattern("rejected").search(candidate.sentence)
     return record.polarity and match is not None and is_same_value(_extract_object(match["x"]), decided)
 
 
 def _extract_object(value: str | None) -> str:
-    plain = _VERBS.sub("", (value or "").strip())
-    end = _END.search(plain)
+    plain = get_pattern("deciding").sub("", (value or "").strip())
+    end = get_pattern("decided_until").search(plain)
     return (plain[: end.start()] if end else plain).strip()
 
 
@@ -193,13 +167,16 @@ def is_change(subject: str, sentence: str) -> bool:
     """Return whether it states a change in a role that people mostly have once: a sister, not a friend."""
     who, _, role = subject.rpartition("/")
     return (
-        bool(who) and role in _MOSTLY_ONE and _CHANGE.search(sentence) is not None and not is_one_of_several(sentence)
+        bool(who)
+        and role in _MOSTLY_ONE
+        and get_pattern("one_has_changed").search(sentence) is not None
+        and not is_one_of_several(sentence)
     )
 
 
 def is_one_of_several(text: str) -> bool:
     """Return which of several is meant; a single one needs no such word."""
-    return _WHICH.search(text) is not None
+    return get_pattern("one_of_several").search(text) is not None
 
 
 def has_several(subject: str, value: str | None) -> bool:

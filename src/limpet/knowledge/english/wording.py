@@ -10,7 +10,7 @@ import re
 
 from limpet.knowledge.attributes import get_attribute
 from limpet.knowledge.candidate import Candidate, TurnMessage
-from limpet.knowledge.english import get_words
+from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.clause import FIRST_PERSON, KIN_NAMED, find_role_word, is_name, normalize_subject
 from limpet.knowledge.english.dates import RELATIVE, find_date
 from limpet.knowledge.english.elision import complete_clause
@@ -20,77 +20,19 @@ from limpet.knowledge.similarity import tokenize
 from limpet.model.record import RecordType
 from limpet.search.analysis import split_sentences
 
-_LEAD_IN = re.compile(
-    r"(?:(?:so|well|oh|ok|okay|and|but|also|plus|btw|by the way|anyway|yeah|yes|yep|no(?=,)|nope|haha|lol|ha|right|"
-    r"actually|whatever|my god|omg|oh my god|ugh|wow|yay|phew|found it|good news|bad news|great news|big news|"
-    r"honestly|basically|hey|hi|hello|look|listen|sorry|thanks|thank you|because(?! of)|since|fyi|for the record|"
-    r"note that|scrap (?:that|it)|correction|never ?mind|forget (?:that|it|what i said)|wait|hang on|update|"
-    r"just so you know|turns out|as i said|"
-    r"i (?:should|must) (?:mention|add|say)(?: that)?|the thing is|then|yo|hiya|bonjour|hola|namaste|heads up|"
-    r"nothing(?=,)|"
-    r"(?:good )?(?:morning|afternoon|evening)(?: all| everyone| both)?(?=[,!.]))\b[\s,:;.!–—-]*)+",
-    re.IGNORECASE,
-)
 _WORD = re.compile(  # the first is a model or a road: "i20", "I-95"
     r"[^\W\d_]+-?\d[\w-]*|[^\W\d_]+(?:['’][^\W\d_]+)?|\d[\d.,:/]*|\s+|.", re.DOTALL
-)
-# "My mum's got", "the bike's a Trek": a verb, not an owner.
-_SHORT_IS = re.compile(
-    r"(?<=\w)(?<!\bmaster)(?<!\bbachelor)['’]s"
-    r"(?= (?:an?|the|not|from|called|named|in|on|at|with|based|fine|always|never|still|very|"
-    r"allergic|autistic|blind|coeliac|celiac|deaf|diabetic|divorced|dyslexic|engaged|epileptic|married|pregnant|"
-    r"pescatarian|retired|single|vegan|vegetarian|(?:com|do|gett|go|hav|leav|liv|mov|start|stay|"
-    r"study|tak|work)ing|\d+(?=[.,!]|$))\b)"
-)
-_SHORT_HAS = re.compile(
-    r"(?<=\w)['’]s(?= (?:just |now |already )?(?:got|been|had|known|seen|given|taken|written|moved|gone|joined|quit|"
-    r"become|begun|agreed|decided|died|told|promised)\b)"
 )
 _AT_HOME = re.compile(r"\b(?:at|to|from|near|by|round) (?:my|our|the|his|her|their) [\w-]+$", re.IGNORECASE)
 _NUMBER = "(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\\d{1,3})"
 _OF_US = re.compile(rf"^there(?:['’]s| are| is) ({_NUMBER}) of us\b", re.IGNORECASE)
-# "We are three" is told of one person: "the user is one of three".
-_COUNTED = re.compile(
-    rf"\b(we(?:['’]re| are| were))(?= {_NUMBER}(?: people\b)?"
-    r"(?:\s*[,.:;!?]|$| (?:now|at|in the)\b))",
-    re.IGNORECASE,
-)
-_COLLECTIVE = re.compile(
-    r"\b(we(?:['’]re| are| were)) (?=an? (?:[\w-]+ ){0,2}(?:band|charity|club|company|co-op|couple|crew|duo|family|"
-    r"firm|group|household|startup|team|trio)\b)",
-    re.IGNORECASE,
-)
-_POINTING = re.compile(  # at what is not said
-    r"(?:that|this)(?: is|['’]s| was| took)\b|everything (?:feels|hurts|is|looks|smells|sounds|tastes)\b", re.IGNORECASE
-)
 _REFERRING = frozenset("it that this they these those".split())
-_REFERS = re.compile(
-    r"(?:The user|[A-ZÀ-Þ]\w+)(?:['’]s \w+)?"
-    r"(?: (?!(?:an?|the|their|his|her|my|our|and|but|if|when|because|that|to)\b)[a-z'’]+){1,3} "
-    r"(?:it|them|that one)\b(?!['’])(?! (?:is|was|has|rains|takes)\b)"
-)
 _IT = re.compile(r"\b(?:it|them|that one)\b", re.IGNORECASE)
-_ADVERBS = frozenset(
-    """always never just still also actually now only usually often sometimes really already even probably mostly mainly
-    currently recently finally generally rarely hardly no longer soon then once ever both all simply strictly
-    personally""".split()
-)
 _LY_VERBS = frozenset("fly apply reply rely supply multiply bully rally tally comply imply ally".split())
 _AUXILIARY = {
     "am": "is", "have": "has", "do": "does", "are": "is", "were": "was", "weren't": "wasn't",
     "don't": "doesn't", "dont": "doesn't", "haven't": "hasn't", "havent": "hasn't", "aren't": "isn't", "ain't": "isn't",
 }  # fmt: skip
-_UNCHANGED = frozenset(
-    """can can't cannot cant could couldn't will won't wont would wouldn't should shouldn't must mustn't may might shall
-    was wasn't wasnt had hadn't did didn't didnt not used is isn't has hasn't does doesn't got gotta wanna gonna
-    ought""".split()
-)
-_COMMON_VERBS = frozenset(
-    """live work study eat drink love like hate enjoy prefer need want use drive ride play speak own run go take make
-    see teach walk cook read write hope plan think know keep sleep travel train collect help share rent pay own sing
-    swim bake garden volunteer manage lead design build code sell buy wear avoid follow call come stay start finish
-    move practise practice suffer get have can't don't""".split()
-)
 _SINGULAR = {"m": "is", "ve": "has", "d": "would", "ll": "will", "re": "is", "s": "is"}
 _PLURAL = {"re": "are", "ve": "have", "d": "would", "ll": "will"}
 _MARKS = frozenset('"“”')
@@ -98,18 +40,9 @@ _OBJECTS = {
     "me": "{them}", "my": "{their}", "mine": "{theirs}", "myself": "themselves", "us": "{us}", "our": "{their}",
     "ours": "{theirs}", "ourselves": "themselves",
 }  # fmt: skip
-_TAIL = re.compile(
-    r"(?:,?\s+(?:btw|by the way|lol|haha|tbh|fyi|rn|sorry(?: (?:if|for|about|in advance)\b[^.!?]*)?"
-    r"|(?:so |please |just )*(?:keep|bear|remember) (?:that|this|it)\b"
-    r"(?: in mind\b[^.!?]*)?))+(?=[.!?]*$)",
-    re.IGNORECASE,
-)
 _SMILE = re.compile(r"(?:\s+(?:[:;=]['-]?[()DPp/|]+|[xX]D+|<3|[\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]+))+\s*$")
 _PAIR_LAST = re.compile(r"^The user's ((?:[\w’'-]+ ){0,3}[\w’'-]+) and the user\b")
 _PAIR = 4  # words before "and I" at most: "my little sister and I"
-_TOLD_OF_PAST = re.compile(
-    r"\b(?:yesterday|last|ago|once|already|just|finally|when|earlier|this morning|today)\b", re.IGNORECASE
-)
 _PRONOUN = re.compile(r"(?:He|She)(?:['’](s|ll|d))?\b")
 _POSSESSIVE = re.compile(r"^(?:His|Her)\b|(?<=^The user is )(?:his|her)\b|(?<=^The user was )(?:his|her)\b")
 _THIRD = ("he ", "he'", "he’", "she ", "she'", "she’", "his ", "her ")
@@ -125,12 +58,14 @@ def to_third_person(clause: str, speaker: str | None = None, *, instruction: boo
     """
     who = speaker or "The user"
     plain = drop_lead(clause)
-    plain = _TAIL.sub("", " ".join(plain.split()).strip(" ,;:–—-"), count=1) or clause.strip()
+    plain = get_pattern("tail").sub("", " ".join(plain.split()).strip(" ,;:–—-"), count=1) or clause.strip()
     if instruction:
         return _end_sentence(_Converter(who, you="you").convert(plain))
-    plain = _SHORT_HAS.sub(" has", _SHORT_IS.sub(_write_is, plain))
+    plain = get_pattern("short_has").sub(" has", get_pattern("short_is").sub(_write_is, plain))
     plain = _OF_US.sub(r"we are \1", plain)
-    plain = complete_clause(_COUNTED.sub(r"\1 one of", _COLLECTIVE.sub(r"\1 part of ", plain)), elided=elided)
+    plain = complete_clause(
+        get_pattern("counted").sub(r"\1 one of", get_pattern("collective").sub(r"\1 part of ", plain)), elided=elided
+    )
     if not FIRST_PERSON.search(plain):
         return _end_sentence(plain) if _has_own_subject(plain) else quote(plain, who)
     told = _Converter(who, you="the assistant").convert(plain)
@@ -139,7 +74,7 @@ def to_third_person(clause: str, speaker: str | None = None, *, instruction: boo
 
 def drop_lead(clause: str) -> str:
     """Return a clause without what only leads to it: "So, by the way, I moved"."""
-    lead = _LEAD_IN.match(clause)
+    lead = get_pattern("lead_in").match(clause)
     return clause[lead.end() :] if lead else clause
 
 
@@ -176,7 +111,7 @@ def _has_own_subject(text: str) -> bool:
 
 def points_away(text: str) -> bool:
     """Return whether a statement is about something that it does not name: "that took 49 minutes"."""
-    return _POINTING.match(text.strip()) is not None
+    return get_pattern("pointing").match(text.strip()) is not None
 
 
 def refers_back(content: str, words: str) -> bool:
@@ -186,7 +121,7 @@ def refers_back(content: str, words: str) -> bool:
     """
     if content.split(maxsplit=1)[0].lower() in _REFERRING:
         return True
-    return _REFERS.match(content) is not None and _IT.search(words) is not None
+    return get_pattern("refers").match(content) is not None and _IT.search(words) is not None
 
 
 def names_nothing(text: str) -> bool:
@@ -214,7 +149,7 @@ def name_subject(content: str, subject: str) -> str:
     if found is None:
         return content
     words = content[found.end() :].split()
-    after = [word for word in words if word not in _ADVERBS][:1]
+    after = [word for word in words if word not in get_words("between_subject_and_verb")][:1]
     past = get_words("past") | get_words("participles")
     participle = bool(after) and (after[0] in past or after[0].endswith("ed"))
     verb = {"": "", "s": " has" if participle else " is", "ll": " will", "d": " would"}[(found[1] or "").lower()]
@@ -280,18 +215,24 @@ class _Converter:
         if self._awaits_verb and word[0].isalpha():
             if word in {"both", "all"}:
                 return ""
-            if word in _ADVERBS or (word.endswith("ly") and word not in _LY_VERBS):
+            if word in get_words("between_subject_and_verb") or (word.endswith("ly") and word not in _LY_VERBS):
                 return token
             self._awaits_verb = False
-            return _agree(word, token) if word != "read" or _TOLD_OF_PAST.search("".join(tokens)) else "reads"
+            return (
+                _agree(word, token)
+                if word != "read" or get_pattern("told_of_past").search("".join(tokens))
+                else "reads"
+            )
         if self._addressed and word[0].isalpha():
-            self._addressed = word in _ADVERBS
+            self._addressed = word in get_words("between_subject_and_verb")
             asked = [each.lower() for each in tokens[:at] if each.strip()][-2:-1]  # "would you believe"
             if asked and asked[0] in get_words("auxiliaries"):
                 return token
             return _agree(word, token) if word in get_words("verbs") or word in _AUXILIARY else token
         alone = self._named and not self._paired and self._renames_you  # an order keeps its form
-        return _agree(word, token) if alone and word in _COMMON_VERBS and _follows_and(tokens, at) else token
+        return (
+            _agree(word, token) if alone and word in get_words("common_verbs") and _follows_and(tokens, at) else token
+        )
 
 
 def _is_second(tokens: list[str], at: int) -> bool:
@@ -310,7 +251,7 @@ def _inside(who: str) -> str:
 def _follows_and(tokens: list[str], at: int) -> bool:
     """Return whether a word stands right after "and": "I live in Oslo and work from home"."""
     before = [token.lower() for token in tokens[:at] if not token.isspace()]
-    while before and before[-1] in _ADVERBS:
+    while before and before[-1] in get_words("between_subject_and_verb"):
         before.pop()
     return before[-1:] in (["and"], ["but"], ["or"])
 
@@ -319,7 +260,7 @@ def _agree(word: str, token: str) -> str:
     """Return the verb as "the user" needs it: live, lives."""
     if word in _AUXILIARY:
         return _AUXILIARY[word]
-    other = word in _UNCHANGED or word in get_words("past") or not word.isalpha()
+    other = word in get_words("same_in_third_person") or word in get_words("past") or not word.isalpha()
     if other or (word.endswith(("ed", "ing")) and word not in get_words("verbs")):
         return token
     if word.endswith(("s", "x", "z", "ch", "sh", "o")):
@@ -337,10 +278,6 @@ def _end_sentence(text: str) -> str:
 
 
 _TEMPLATED = frozenset("home employer role diet age birthday origin nationality pronouns name nickname".split())
-_PLAIN = frozenset(
-    """old years year name job im i'm i've we're called named living based working since now s m got promoted started
-    joined moved relocated became turned finally officially""".split()
-)
 
 
 def _find_rest(candidate: Candidate, text: str) -> set[str]:
@@ -348,7 +285,7 @@ def _find_rest(candidate: Candidate, text: str) -> set[str]:
     known = get_attribute(candidate.attribute)
     short = f"{candidate.value} {candidate.subject.replace('/', ' ')} {known.words} {known.says} {known.denies}"
     closed = (get_words(kind) for kind in ("adverbs", "prepositions", "determiners", "auxiliaries", "persons"))
-    return set(tokenize(text)).difference(tokenize(short), _PLAIN, *closed)
+    return set(tokenize(text)).difference(tokenize(short), get_words("said_by_short_form"), *closed)
 
 
 def word_claim(candidate: Candidate, text: str) -> str:
@@ -372,10 +309,6 @@ def word_claim(candidate: Candidate, text: str) -> str:
     return to_third_person(text, speaker, instruction=instruction, elided=candidate.subject == "user")
 
 
-_PERSONAL = frozenset(
-    """plays works lives likes loves hates wants studies teaches speaks stopped started fell broke moved married quit
-    died""".split()
-)  # verbs of people, not of things
 _NAME = re.compile(
     r"(?:(?P<before>[\w’']+)[\s,:]+|^)"
     r"(?P<name>(?:(?:Dr|Mr|Mrs|Ms|Mme|Prof)\.? )?[A-ZÀ-Þ][a-zß-ÿ]+(?: [A-ZÀ-Þ][a-zß-ÿ]+)?)(?![\w’'-])"
@@ -411,7 +344,7 @@ def _find_stated(statement: str, me: str, *, about_other: bool) -> str | None:
         roles = [role for word in rest if (role := _find_role(re.sub(r"['’]s$", "", word.lower())))]
         return "/".join([me, *roles]) if "and" not in rest else me
     name = _NAME.match(" ".join([first, *rest]))
-    acts = opening is not None and opening.verb in _PERSONAL
+    acts = opening is not None and opening.verb in get_words("done_by_people")
     known = about_other or acts or first.lower() in get_words("given_names")
     return _resolve(name, me) if name and known and _is_person(name) else None
 
