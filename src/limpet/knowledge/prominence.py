@@ -63,7 +63,8 @@ def prominence(record: Record, now: datetime) -> float:
 
 def find_standing(tx: Tx, space: Partition, session: str, limit: int, now: datetime) -> list[Record]:
     """The records that may stand in a context unasked: rules, what is lasting, what was stated; then the newest."""
-    return Records(tx).find_standing(space, session, *_list_standing(), limit, now)
+    query = Records(tx).build_standing_query(space, session, *_list_standing(), limit, now)
+    return Records(tx).find_standing(space, query)
 
 
 def prefetch_standing(tx: Tx, space: Partition, session: str, limit: int, now: datetime) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -106,9 +106,9 @@ class Records(Repository):
         self._db.run_later("records.insert", {**params, **own})
         self._put_labels(cipher, row.key, record)
 
-    def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> Iterator[Record]:
+    def decrypt_records(self, tenant: str, rows: Iterable[Row]) -> list[Record]:
         cipher = self._tx.encryption.cipher_for(tenant)
-        return (RECORD_ROWS.read(cipher.decrypt_row(_RECORD, row[0], row)) for row in rows)
+        return [RECORD_ROWS.read(cipher.decrypt_row(_RECORD, row[0], row)) for row in rows]
 
     def decrypt_version(self, tenant: str, record_id: str, row: Row) -> Record:
         return RECORD_ROWS.load(
@@ -194,7 +194,7 @@ class Records(Repository):
 
     def _read_one(self, tenant: str, params: Params, where: str, order: str) -> Record | None:
         row = self._db.one("records.select", params, where=where, order=order)
-        return None if row is None else next(self.decrypt_records(tenant, [row]))
+        return None if row is None else self.decrypt_records(tenant, [row])[0]
 
     def find(self, scope: Scope, query: RecordQuery, now: datetime) -> list[Record]:
         if query.as_of is not None:
@@ -209,9 +209,7 @@ class Records(Repository):
         if query.limit is not None:
             order += " LIMIT :limit OFFSET :offset"
             params |= {"limit": query.limit, "offset": query.offset}
-        return list(
-            self.decrypt_records(scope.tenant, self._db.all("records.select", params, where=where, order=order))
-        )
+        return self.decrypt_records(scope.tenant, self._db.all("records.select", params, where=where, order=order))
 
     def find_always_included(
         self, space: Partition, session: str, keyed: int, layers: Mapping[Layer, int], ids: Sequence[str], now: datetime
@@ -233,21 +231,18 @@ class Records(Repository):
             where=f"{where} AND {_IN_PARTITION} AND r.id IN :ids[]",
             order=_NEWEST_OF_FEW,
         )
-        return list(self.decrypt_records(space.tenant, rows))
+        return self.decrypt_records(space.tenant, rows)
 
-    def find_standing(
-        self, space: Partition, session: str, types: Sequence[str], attributes: Sequence[str], limit: int, now: datetime
-    ) -> list[Record]:
-        """Those that hold now: pinned, explicit, of these types or attributes first, then the newest.
-
-        None of other sessions.
-        """
-        query = self.build_standing_query(space, session, types, attributes, limit, now)
-        return [] if query is None else [*self.decrypt_records(space.tenant, self._db.all_together([query])[0])]
+    def find_standing(self, space: Partition, query: Query | None) -> list[Record]:
+        return [] if query is None else self.decrypt_records(space.tenant, self._db.all_together([query])[0])
 
     def build_standing_query(
         self, space: Partition, session: str, types: Sequence[str], attributes: Sequence[str], limit: int, now: datetime
     ) -> Query | None:
+        """Those that hold now: pinned, explicit, of these types or attributes first, then the newest.
+
+        None of other sessions.
+        """
         number = self._chunks.find_partition_id(space)
         if number is None:
             return None
@@ -301,7 +296,7 @@ class Records(Repository):
             return []
         params = {**partition_key(number), "ids": self._db.to_array(ids)}
         rows = self._db.all("records.select", params, where=f"{_IN_PARTITION} AND r.id IN :ids[]", order=_NEWEST_OF_FEW)
-        return list(self.decrypt_records(space.tenant, rows))
+        return self.decrypt_records(space.tenant, rows)
 
     @staticmethod
     def chunks_query(key: Params, ordinals: Any) -> Query:
@@ -321,7 +316,7 @@ class Records(Repository):
             where=" AND ".join([_OF_PARTITION, *clauses, "r.origin = 'extracted'"]),
             order="ORDER BY r.updated_at DESC, r.id DESC LIMIT :limit",
         )
-        return list(self.decrypt_records(space.tenant, rows))
+        return self.decrypt_records(space.tenant, rows)
 
     def find_by_fingerprint(self, space: Partition, fingerprint: str) -> list[Record]:
         """Those with this fingerprint, also ended and archived ones."""
@@ -402,7 +397,7 @@ class Records(Repository):
             order = "ORDER BY r.updated_at, r.id LIMIT :limit"
             params = {**params, "limit": limit}
         rows = self._db.all("records.select", {**partition_params(space), **params}, where=where, order=order)
-        return list(self.decrypt_records(space.tenant, rows))
+        return self.decrypt_records(space.tenant, rows)
 
     def mark_used(self, space: Partition, uses: Mapping[str, tuple[int, datetime]]) -> None:
         """Add uses, for each record their number and the last; not a change, so nothing goes into the history."""
