@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from limpet.errors import InvalidInput, ProviderError
+from limpet.errors import ProviderError
 from limpet.knowledge.similarity import compute_signature
-from limpet.model.values import check_text
+from limpet.model.values import is_storable
 from limpet.providers.llm import Llm, LlmRequest, build_prompt
 from limpet.providers.schema import Schema, closed_object
 
@@ -66,7 +66,7 @@ def digest_texts(llm: Llm, name: str, texts: Sequence[str], most_tokens: int, ti
     for sentence in (answer.data or {}).get("sentences", ()):
         text = " ".join(str(sentence["text"]).split())
         sources = tuple(dict.fromkeys(number - 1 for number in sentence["from"] if 1 <= number <= len(texts)))
-        if text and sources and _is_text(text) and is_grounded(text, [texts[source] for source in sources]):
+        if text and sources and is_storable(text) and is_grounded(text, [texts[source] for source in sources]):
             found.append(DigestSentence(text, sources))
     return found
 
@@ -84,14 +84,6 @@ def try_digest(
     except Exception:  # why: a model given by the caller may raise anything; rules need none
         log.warning("%s wrote no %s; rules stand in for it", llm.name, name, exc_info=True)
     return []
-
-
-def _is_text(text: str) -> bool:
-    try:
-        check_text(text, "a sentence")
-    except InvalidInput:
-        return False
-    return True
 
 
 def is_grounded(sentence: str, sources: Iterable[str]) -> bool:

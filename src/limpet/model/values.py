@@ -54,6 +54,14 @@ def check_text(value: object, name: str, *, max_bytes: int = MAX_CONTENT_BYTES) 
     return value
 
 
+def is_storable(text: str) -> bool:
+    try:
+        check_text(text, "text")
+    except InvalidInput:
+        return False
+    return True
+
+
 def check_name(value: object, name: str, *, max_bytes: int = MAX_NAME_BYTES) -> str:
     """A name is short printable text with no space at its ends."""
     if not isinstance(value, str):

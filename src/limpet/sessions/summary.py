@@ -21,7 +21,7 @@ from limpet.model.message import Message, Role
 from limpet.model.scope import Scope
 from limpet.model.session import Summary
 from limpet.model.tokens import TokenCounter
-from limpet.model.values import check_text, from_micros, to_local
+from limpet.model.values import check_text, from_micros, is_storable, to_local
 from limpet.providers.llm import Completion, Deadline, Finish, Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.sessions.extract import LearnedSentence, extract_summary, is_extracted
 from limpet.sessions.repository import Messages, Sessions, Summaries
@@ -198,14 +198,6 @@ def localize_message(message: Message, zone: str) -> Message:
 def _is_readable(text: str) -> bool:
     readable = sum(char.isalnum() or char.isspace() or unicodedata.combining(char) > 0 for char in text)
     return readable >= _LEAST_LETTERS * len(text)
-
-
-def is_storable(text: str) -> bool:
-    try:
-        check_text(text, "summary")
-    except InvalidInput:
-        return False
-    return True
 
 
 def swap_summary(
