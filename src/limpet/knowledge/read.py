@@ -138,8 +138,11 @@ def _deduplicate(candidates: Sequence[Candidate]) -> list[Candidate]:
     kept: dict[tuple[object, ...], list[Candidate]] = {}
     for candidate in candidates[: 2 * MAX_CANDIDATES]:
         same = kept.setdefault((candidate.type, candidate.subject, candidate.attribute, candidate.polarity), [])
-        if not any(_is_repeat(candidate, other) for other in same):
+        at = next((at for at, other in enumerate(same) if _is_repeat(candidate, other)), None)
+        if at is None:
             same.append(candidate)
+        elif same[at].confidence < SURE_ENOUGH <= candidate.confidence:
+            same[at] = candidate
     found = [candidate for same in kept.values() for candidate in same]
     return sorted(found, key=lambda candidate: candidate.sequence)[:MAX_CANDIDATES]
 

@@ -25,6 +25,7 @@ SCRAP = 2  # words that go with another sentence
 LEAST = 0.2  # how sure the reader is of a few words from which on they say something: "hey!" does not
 _ASIDE = 6  # words without a verb that add to the sentence before them
 _LONGEST_JOINT = 12  # characters: ", and also "
+_OF_US = re.compile(r"(?:I|we|my|our)\b", re.IGNORECASE)
 _BESIDE = 0.3  # of a statement beside a sure one, from which on it is kept with it
 
 
@@ -79,9 +80,14 @@ def _read_beside(text: str, told: Sequence[Statement]) -> Iterator[Statement]:
         if known or own.start < end or any(own.start < each.end and each.start < own.end for each in sure):
             continue
         reading = _raise_keep(default_reader().read_whole(own.text), text, own)
-        if reading.keep >= DOUBTFUL and reading.status == "holds":
+        if reading.keep >= DOUBTFUL and (reading.status == "holds" or _is_told(own, reading)):
             end = own.end
             yield Statement(own, text[own.start : own.end], reading)
+
+
+def _is_told(own: english.OwnStatement, reading: Reading) -> bool:
+    """Whether a clause surely tells what the speaker will do, or no longer does."""
+    return reading.shown and reading.status in {"planned", "ended"} and _OF_US.match(own.text) is not None
 
 
 def _raise_keep(reading: Reading, text: str, own: english.OwnStatement) -> Reading:

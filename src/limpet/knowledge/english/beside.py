@@ -12,14 +12,15 @@ from collections.abc import Iterator, Sequence
 from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.assertions import OwnStatement, asks_for_oneself
 from limpet.knowledge.english.clause import is_name
-from limpet.knowledge.english.opening import Token, find_opening, find_tokens, is_finite
+from limpet.knowledge.english.opening import Token, find_opening, find_tokens, is_finite, is_past
 from limpet.knowledge.english.presupposed import list_real_sentences
 from limpet.search.analysis import Sentence
 
-_LEAST = 2  # words of a clause
+_LEAST = 2  # words of a clause, and of what gives a reason one less: "now that I'm self-employed"
 _NEAR = 6  # characters behind a phrase in which "I" begins: "being vegan, I …"
 _RULE = 3  # words of a standing rule, "as always" included
 _SELF = frozenset("i im we my our".split())
+_YOU = re.compile(r"\byou", re.IGNORECASE)
 _Cut = tuple[int, int, str]  # its place in the sentence, and the words that state it alone
 
 
@@ -43,13 +44,15 @@ def find_beside(text: str) -> Iterator[OwnStatement]:
 
 def _find_in_sentence(said: str, subject: str) -> Iterator[_Cut]:
     yield from _find_clauses(said)
+    yield from _find_granted(said)
     yield from _find_existence(said)
     yield from _find_rules(said)
     yield from _find_relatives(said)
+    yield from _find_own(said)
     yield from _find_appositions(said, subject)
     if asks_for_oneself(said):
         for found in get_pattern("beside_as").finditer(said):
-            if found["head"].lower() not in get_words("as_things"):
+            if (found["head"] or "").lower() not in get_words("as_things"):
                 yield *found.span("v"), f"I'm {found['v']}"
 
 
@@ -65,7 +68,7 @@ def _find_clauses(said: str, *, reasons: bool = False) -> Iterator[_Cut]:
         start = joint.end()
         words = _cut_end(said, start)
         tokens, reason = find_tokens(words), joint["why"] or joint["told"]
-        if len(tokens) <= _LEAST or (reasons and not reason):
+        if len(tokens) <= _LEAST - bool(joint["why"]) or (reasons and not reason):
             continue
         opening = find_opening(words)
         subject = tokens[0].word
@@ -74,6 +77,19 @@ def _find_clauses(said: str, *, reasons: bool = False) -> Iterator[_Cut]:
         else:
             told = opening is not None and bool(opening.subject) and subject in _SELF
         if told:
+            yield start, start + len(words), words
+
+
+def _find_granted(said: str) -> Iterator[_Cut]:
+    """What a question takes for granted of the speaker: "how do I tell them that I'm moving", "why do I always wake"."""
+    for joint in get_pattern("beside_granted").finditer(said):
+        start = joint.end()
+        words = _cut_end(said, start)
+        opening = find_opening(words)
+        if opening is None or not opening.subject or get_pattern("beside_supposed").search(said[:start] + words):
+            continue
+        asked = not joint["asked"] or said.endswith("?") or get_pattern("question").match(said) is not None
+        if asked and (not joint["after"] or is_past(opening.verb)):
             yield start, start + len(words), words
 
 
@@ -94,6 +110,9 @@ def _find_existence(said: str) -> Iterator[_Cut]:
         elif who and get_pattern("beside_self").search(words):
             verb = "are" if who.endswith("s") else "is"
             yield found.start("who"), start + len(words), f"{who} {verb} {words}"
+    if asks_for_oneself(said):
+        for found in get_pattern("beside_of_being").finditer(said):
+            yield *found.span("v"), f"I'm {found['what']}"
 
 
 def _is_of_speaker(said: str, start: int, end: int) -> bool:
@@ -122,8 +141,23 @@ def _find_relatives(said: str) -> Iterator[_Cut]:
             yield found.start("who"), found.start("v") + len(words), f"{who} {words}"
     for found in get_pattern("beside_used").finditer(said):
         yield *found.span("v"), f"{found['who']} {found['verb']} {found['thing']}"
+    for found in get_pattern("beside_where").finditer(said):
+        yield *found.span("v"), f"{found['who']} {found['verb']} at {found['thing']}"
     for found in get_pattern("beside_like_me").finditer(said):
         yield *found.span(), f"I'm {found['v']}"
+
+
+def _find_own(said: str) -> Iterator[_Cut]:
+    """ "before my shift at the bakery", "stop my new puppy chewing"."""
+    for found in get_pattern("beside_place").finditer(said):
+        verb = "are" if found["who"].endswith("s") else "is"
+        yield *found.span(), f"{found['who']} {verb} {found['v']}"
+    for found in get_pattern("beside_new").finditer(said):
+        many = found["v"].endswith(("s", "medication", "insulin")) and not found["v"].endswith("ss")
+        yield *found.span("v"), f"I have {found['v'] if many else 'a ' + found['v']}"
+    for found in get_pattern("beside_often").finditer(said):
+        if asks_for_oneself(said) or (found["kept"] and not _YOU.search(said)):
+            yield *found.span("v"), f"I'm {found['v']}"
 
 
 def _find_appositions(said: str, subject: str) -> Iterator[_Cut]:

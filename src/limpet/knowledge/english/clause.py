@@ -157,6 +157,11 @@ class ClauseReader:
             self._update_from_piece(piece)
             before = piece
 
+    def hear(self, text: str) -> None:
+        """A question or a request that states nothing names whom "she" means: "for my daughter's class? She …"."""
+        if "?" in text and self._find_mentions(text):
+            self._update_mentions(text.strip())
+
     def introduce(self, subject: str) -> None:
         """A person was introduced: "she" and "who" now refer to them."""
         self._set_third_person(subject)

@@ -416,7 +416,10 @@ def extract_statements(said: TurnMessage, statements: Sequence[OwnStatement]) ->
     about_me = bool(re.search(r"\b(?:I|my|me|I'm)\b", said.text))
     profile = about_me and get_pattern("profile").search(said.text) is not None
     found: list[list[Candidate]] = []
+    heard = 0
     for statement in statements:
+        narrator.hear(said.text[heard : statement.sentence.start])
+        heard = max(heard, statement.sentence.start + len(statement.sentence.text))
         facts = _match(statement, narrator, bullet=statement.sentence.bullet and about_me)
         if profile and statement.sentence.bullet and not facts:
             facts = list(_match_profile_line(statement.text, me))
