@@ -81,7 +81,7 @@ def _find_clauses(said: str, *, reasons: bool = False) -> Iterator[_Cut]:
 
 
 def _find_granted(said: str) -> Iterator[_Cut]:
-    """What a question takes for granted of the speaker: "how do I tell them that I'm moving", "why do I always wake"."""
+    """What a question takes for granted: "how do I tell them that I'm moving", "why do I always wake"."""
     for joint in get_pattern("beside_granted").finditer(said):
         start = joint.end()
         words = _cut_end(said, start)
