@@ -11,6 +11,7 @@ from limpet import Limpet
 from limpet.errors import MigrationError
 from limpet.store import migrate
 from limpet.store.migrate import Migration
+from limpet.store.tables import DIALECTS
 from tests.citus_server import CITUS_VIEWS
 from tests.conftest import _required_server
 from tests.contract.processes import run_together
@@ -18,9 +19,7 @@ from tests.contract.rows import every_row, faults, sql
 
 pytestmark = pytest.mark.every_backend
 
-PACKAGES = ("limpet.store.sqlite", "limpet.store.postgres")
-
-NEWEST = len(migrate.load_migrations(PACKAGES[0]))
+NEWEST = len(migrate.load_migrations("sqlite"))
 SECOND = Migration(
     NEWEST + 1, "second", "CREATE TABLE second (id BIGINT PRIMARY KEY);\nINSERT INTO second (id) VALUES (7);\n"
 )
@@ -44,7 +43,7 @@ def postgres_url(bare_postgres_url: str) -> str:
 def knows(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
     """Let the program carry further migrations."""
     real = migrate.load_migrations
-    monkeypatch.setattr("limpet.store.migrate.load_migrations", lambda package: [*real(package), *more])
+    monkeypatch.setattr("limpet.store.migrate.load_migrations", lambda dialect: [*real(dialect), *more])
 
 
 def applied(memory: Limpet) -> list[tuple[Any, ...]]:
@@ -82,42 +81,40 @@ def objects(url: str) -> set[str]:
 # Numbered, checksummed, recorded
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_migrations_are_numbered_from_one(package: str) -> None:
-    found = migrate.load_migrations(package)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_migrations_are_numbered_from_one(dialect: str) -> None:
+    found = migrate.load_migrations(dialect)
     assert [migration.version for migration in found] == list(range(1, len(found) + 1))
     assert all(migration.checksum == hashlib.sha256(migration.sql.encode()).hexdigest() for migration in found)
 
 
 def test_both_backends_have_same_migrations() -> None:
-    one, two = (migrate.load_migrations(package) for package in PACKAGES)
+    one, two = (migrate.load_migrations(dialect) for dialect in DIALECTS)
     assert [(each.version, each.name) for each in one] == [(each.version, each.name) for each in two]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_migrations_split_into_complete_statements(package: str) -> None:
-    for migration in migrate.load_migrations(package):
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_migrations_split_into_complete_statements(dialect: str) -> None:
+    for migration in migrate.load_migrations(dialect):
         for statement in migrate.split_statements(migration.sql):
             assert statement.count("(") == statement.count(")"), statement
             assert statement.count("'") % 2 == 0, statement
 
 
 def test_load_migrations_rejects_gap_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "somebodys" / "migrations"
-    folder.mkdir(parents=True)
-    (folder.parent / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(migrate, "_FOLDER", tmp_path)
     for name in ("0001_one.sql", "0003_three.sql", "notes.txt", "0002_Upper.sql"):
-        (folder / name).write_text("SELECT 1;")
+        (tmp_path / name).write_text("SELECT 1;")
     with pytest.raises(MigrationError, match="numbered"):
-        migrate.load_migrations("somebodys")
-    (folder / "0002_two.sql").write_text("SELECT 2;")
-    assert [each.name for each in migrate.load_migrations("somebodys")] == ["one", "two", "three"]
+        migrate.load_migrations("sqlite")
+    (tmp_path / "0002_two.sql").write_text("SELECT {2|3};")
+    assert [each.name for each in migrate.load_migrations("sqlite")] == ["one", "two", "three"]
+    assert [migrate.load_migrations(dialect)[1].sql for dialect in DIALECTS] == ["SELECT 2;", "SELECT 3;"]
 
 
 def test_new_store_records_applied_migrations(memory: Limpet) -> None:
-    package = PACKAGES[memory.admin.stats()["backend"] == "postgres"]
-    assert applied(memory) == [(each.version, each.name, each.checksum) for each in migrate.load_migrations(package)]
+    dialect = DIALECTS[memory.admin.stats()["backend"] == "postgres"]
+    assert applied(memory) == [(each.version, each.name, each.checksum) for each in migrate.load_migrations(dialect)]
 
 
 def test_reopen_applies_no_migration(durable_url: str) -> None:
@@ -231,7 +228,7 @@ with Limpet.open(given) as memory:
     with Limpet.open(durable_url) as memory:
         assert memory.admin.stats()["messages"] == 4
         assert [version for version, _, _ in applied(memory)] == list(
-            range(1, len(migrate.load_migrations(PACKAGES[0])) + 1)
+            range(1, len(migrate.load_migrations("sqlite")) + 1)
         )
         assert faults(memory) == []
 

@@ -44,8 +44,8 @@ def as_nobody(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
             "from limpet.search.analysis import analyse; analyse('warm é')\n"
             "from limpet.store.sqlite.connection import load_statements; load_statements()\n"
             "from limpet import Limpet; Limpet.open(':memory:').close()\n"
-            "from limpet.store import migrate; loaded = migrate.load_migrations('limpet.store.sqlite')\n"
-            "migrate.load_migrations = lambda package: loaded\n"
+            "from limpet.store import migrate; loaded = migrate.load_migrations('sqlite')\n"
+            "migrate.load_migrations = lambda dialect: loaded\n"
             f"os.setgroups([]); os.setgid({account.pw_gid}); os.setuid({account.pw_uid})\n"
         )
     return subprocess.run(

@@ -8,20 +8,12 @@ UPDATE records SET @set(records) WHERE bucket = :bucket AND partition_id = :part
 -- name: records.select
 SELECT @columns(r records) FROM records r WHERE {where} {order}
 
--- name: records.of_chunks sqlite
+-- name: records.of_chunks
 -- By the messages of the chunks, and by ids. CROSS JOIN fixes the order; SQLite would else read all records.
-SELECT @columns(r records) FROM chunks c CROSS JOIN records r ON r.bucket = c.bucket AND r.partition_id = c.partition_id
+SELECT @columns(r records) FROM chunks c {CROSS |}JOIN records r ON r.bucket = c.bucket AND r.partition_id = c.partition_id
     AND r.source_session = c.session_id AND r.source_sequence IN (c.first_sequence, c.last_sequence)
 WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal IN :ordinals[]
-UNION ALL SELECT @columns(r records) FROM chunks c CROSS JOIN records r
-    ON r.bucket = c.bucket AND r.partition_id = c.partition_id AND r.id = c.record_id
-WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal IN :ordinals[]
-
--- name: records.of_chunks postgres
-SELECT @columns(r records) FROM chunks c JOIN records r ON r.bucket = c.bucket AND r.partition_id = c.partition_id
-    AND r.source_session = c.session_id AND r.source_sequence IN (c.first_sequence, c.last_sequence)
-WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal IN :ordinals[]
-UNION ALL SELECT @columns(r records) FROM chunks c JOIN records r
+UNION ALL SELECT @columns(r records) FROM chunks c {CROSS |}JOIN records r
     ON r.bucket = c.bucket AND r.partition_id = c.partition_id AND r.id = c.record_id
 WHERE c.bucket = :bucket AND c.partition_id = :partition_id AND c.ordinal IN :ordinals[]
 

@@ -25,61 +25,34 @@ DO UPDATE SET
 SELECT ordinal, word_count, terms FROM chunks
 WHERE bucket = :bucket AND partition_id = :partition_id AND {where} {order}
 
--- name: chunks.hidden sqlite
+-- name: chunks.hidden
 -- Of documents: other versions than the one to be seen. Of sessions that were deleted: all. Both are being removed or
 -- written; the indexes hold nothing else, so that this costs nothing when nothing is.
 -- CROSS JOIN fixes the order; SQLite would else walk the whole partition.
-SELECT c.ordinal FROM documents d CROSS JOIN chunks c
+SELECT c.ordinal FROM documents d {CROSS |}JOIN chunks c
     ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
 WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
     AND (d.version IS NULL OR c.version <> d.version)
-UNION ALL SELECT c.ordinal FROM sessions s CROSS JOIN chunks c
+UNION ALL SELECT c.ordinal FROM sessions s {CROSS |}JOIN chunks c
     ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
 WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
 
--- name: chunks.hidden postgres
-SELECT c.ordinal FROM documents d JOIN chunks c
-    ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
-WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
-    AND (d.version IS NULL OR c.version <> d.version)
-UNION ALL SELECT c.ordinal FROM sessions s JOIN chunks c
-    ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
-WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
-
--- name: chunks.unseen sqlite
+-- name: chunks.unseen
 -- Those, and the ones of records that have ended, or have not begun: two indexes, so that what is true costs nothing.
 -- SQLite would else read all records of the partition.
-SELECT c.ordinal FROM documents d CROSS JOIN chunks c
+SELECT c.ordinal FROM documents d {CROSS |}JOIN chunks c
     ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
 WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
     AND (d.version IS NULL OR c.version <> d.version)
-UNION ALL SELECT c.ordinal FROM sessions s CROSS JOIN chunks c
+UNION ALL SELECT c.ordinal FROM sessions s {CROSS |}JOIN chunks c
     ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
 WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
-UNION ALL SELECT c.ordinal FROM records r INDEXED BY records_that_end CROSS JOIN chunks c
+UNION ALL SELECT c.ordinal FROM records r{ INDEXED BY records_that_end|} {CROSS |}JOIN chunks c
     ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
 WHERE r.bucket = :bucket AND r.partition_id = :partition_id
     AND (r.valid_to IS NOT NULL OR r.superseded_by IS NOT NULL OR r.expires_at IS NOT NULL)
     AND (r.valid_to <= :now OR r.superseded_by IS NOT NULL OR r.expires_at <= :now)
-UNION ALL SELECT c.ordinal FROM records r CROSS JOIN chunks c
-    ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
-WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.valid_from > :now
-    AND r.valid_from > r.created_at AND r.valid_from > r.updated_at
-
--- name: chunks.unseen postgres
-SELECT c.ordinal FROM documents d JOIN chunks c
-    ON c.bucket = d.bucket AND c.partition_id = d.partition_id AND c.document_id = d.id
-WHERE d.bucket = :bucket AND d.partition_id = :partition_id AND d.unsettled = 1
-    AND (d.version IS NULL OR c.version <> d.version)
-UNION ALL SELECT c.ordinal FROM sessions s JOIN chunks c
-    ON c.bucket = s.bucket AND c.partition_id = s.partition_id AND c.session_id = s.id
-WHERE s.bucket = :bucket AND s.partition_id = :partition_id AND length(s.tenant) = 0
-UNION ALL SELECT c.ordinal FROM records r JOIN chunks c
-    ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
-WHERE r.bucket = :bucket AND r.partition_id = :partition_id
-    AND (r.valid_to IS NOT NULL OR r.superseded_by IS NOT NULL OR r.expires_at IS NOT NULL)
-    AND (r.valid_to <= :now OR r.superseded_by IS NOT NULL OR r.expires_at <= :now)
-UNION ALL SELECT c.ordinal FROM records r JOIN chunks c
+UNION ALL SELECT c.ordinal FROM records r {CROSS |}JOIN chunks c
     ON c.bucket = r.bucket AND c.partition_id = r.partition_id AND c.record_id = r.id
 WHERE r.bucket = :bucket AND r.partition_id = :partition_id AND r.valid_from > :now
     AND r.valid_from > r.created_at AND r.valid_from > r.updated_at
@@ -169,15 +142,9 @@ FROM partitions WHERE bucket = :bucket AND id = :partition_id {order}
 SELECT term, data FROM postings WHERE bucket = :bucket AND partition_id = :partition_id AND term IN :terms[]
 ORDER BY term, first_ordinal
 
--- name: postings.blocks sqlite
+-- name: postings.blocks
 -- Of each term the blocks that may hold an ordinal of the span. CROSS JOIN fixes the order, term by term.
-SELECT p.term, p.first_ordinal, p.data FROM json_each(:terms) t CROSS JOIN postings p
-    ON p.bucket = :bucket AND p.partition_id = :partition_id AND p.term = t.value AND p.first_ordinal <= :high
-    AND p.first_ordinal >= coalesce((SELECT max(q.first_ordinal) FROM postings q WHERE q.bucket = :bucket
-        AND q.partition_id = :partition_id AND q.term = t.value AND q.first_ordinal <= :low), 0)
-
--- name: postings.blocks postgres
-SELECT p.term, p.first_ordinal, p.data FROM unnest(:terms::bigint[]) AS t (value) JOIN postings p
+SELECT p.term, p.first_ordinal, p.data FROM {json_each(:terms) t|unnest(:terms::bigint[]) AS t (value)} {CROSS |}JOIN postings p
     ON p.bucket = :bucket AND p.partition_id = :partition_id AND p.term = t.value AND p.first_ordinal <= :high
     AND p.first_ordinal >= coalesce((SELECT max(q.first_ordinal) FROM postings q WHERE q.bucket = :bucket
         AND q.partition_id = :partition_id AND q.term = t.value AND q.first_ordinal <= :low), 0)
@@ -196,14 +163,9 @@ DELETE FROM postings WHERE bucket = :bucket AND partition_id = :partition_id
 -- name: postings.all
 SELECT term, first_ordinal, data FROM postings WHERE bucket = :bucket AND partition_id = :partition_id ORDER BY term, first_ordinal
 
--- name: postings.last_blocks sqlite
+-- name: postings.last_blocks
 -- CROSS JOIN fixes the order, term by term; SQLite would else walk the whole partition.
-SELECT p.term, p.first_ordinal, p.data FROM json_each(:terms) t CROSS JOIN postings p
-    ON p.bucket = :bucket AND p.partition_id = :partition_id AND p.term = t.value AND p.first_ordinal =
-        (SELECT max(q.first_ordinal) FROM postings q WHERE q.bucket = :bucket AND q.partition_id = :partition_id AND q.term = t.value)
-
--- name: postings.last_blocks postgres
-SELECT p.term, p.first_ordinal, p.data FROM unnest(:terms::bigint[]) AS t (value) JOIN postings p
+SELECT p.term, p.first_ordinal, p.data FROM {json_each(:terms) t|unnest(:terms::bigint[]) AS t (value)} {CROSS |}JOIN postings p
     ON p.bucket = :bucket AND p.partition_id = :partition_id AND p.term = t.value AND p.first_ordinal =
         (SELECT max(q.first_ordinal) FROM postings q WHERE q.bucket = :bucket AND q.partition_id = :partition_id AND q.term = t.value)
 

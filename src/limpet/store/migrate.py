@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 
 from limpet.errors import MigrationError, StorageError
 from limpet.model.dataclass import dataclass
 from limpet.model.values import Clock, to_micros
+from limpet.store.tables import choose_words
 from limpet.store.tx import Connection
 
 EXPORT_HINT = "export it with the program that made it, and import the export into a new store"
+_FOLDER = Path(__file__).with_name("migrations")
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
 
@@ -31,7 +32,7 @@ class Migration:
 class Schema:
     """A database that can be brought forward. Each dialect has a subclass."""
 
-    package: str  # where its migrations are
+    dialect: str
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection, self._clock = connection, clock
@@ -44,7 +45,7 @@ class Schema:
     def migrate_or_close(self) -> None:
         """Apply what is missing, in order, or leave nothing open."""
         try:
-            applied, migrations = self.list_applied(), load_migrations(self.package)
+            applied, migrations = self.list_applied(), load_migrations(self.dialect)
             check_consistent_history(applied, migrations)
             missing = [migration for migration in migrations if migration.version not in applied]
             for migration in missing:
@@ -103,15 +104,16 @@ class Schema:
         )
 
 
-def load_migrations(package: str) -> list[Migration]:
-    named = (
-        (_FILE.fullmatch(entry.name), entry)
-        for entry in Path(import_module(package).__path__[0], "migrations").iterdir()
-    )
-    found = [Migration(int(match[1]), match[2], entry.read_text(encoding="utf-8")) for match, entry in named if match]
-    found.sort(key=lambda migration: migration.version)
+def load_migrations(dialect: str) -> list[Migration]:
+    """All, as this dialect says them."""
+    named = ((_FILE.fullmatch(file.name), file) for file in sorted(_FOLDER.iterdir()))
+    found = [
+        Migration(int(match[1]), match[2], choose_words(dialect, file.read_text(encoding="utf-8")))
+        for match, file in named
+        if match
+    ]
     if [migration.version for migration in found] != list(range(1, len(found) + 1)):
-        raise MigrationError(f"the migrations of {package} are not numbered 1, 2, 3, …")
+        raise MigrationError("the migrations are not numbered 1, 2, 3, …")
     return found
 
 

@@ -217,13 +217,14 @@ _ROWS = {table.name: table.rows for table in TABLES if table.rows is not None}
 
 # Named queries. A feature's are in ``FEATURE/FEATURE.sql``, each under ``-- name: noun.verb``.
 #
-# A statement that the dialects say differently stands there once for each, under ``-- name: noun.verb sqlite`` and
-# ``-- name: noun.verb postgres``. ``{where}`` and ``{order}`` are filled from fixed clauses in the code beside;
-# ``IN :names[]`` takes a list, which each dialect passes its own way. ``@columns(r records)`` stands for the columns of
-# the noun that the table holds, ``@values(records)`` for its parameters, ``@set(records)`` for what a change sets.
+# What the dialects say differently stands in braces, here as in migrations: ``{BLOB|BYTEA}``, in the order of
+# ``DIALECTS``. ``{where}`` and ``{order}`` are filled from fixed clauses in the code beside; ``IN :names[]`` takes a
+# list, which each dialect passes its own way. ``@columns(r records)`` stands for the columns of the noun that the table
+# holds, ``@values(records)`` for its parameters, ``@set(records)`` for what a change sets.
 
 DIALECTS = ("sqlite", "postgres")
-_NAME = re.compile(r"^-- name: (\S+)(?: (\w+))?[ \t]*\n", re.MULTILINE)
+_NAME = re.compile(r"^-- name: (\S+)[ \t]*\n", re.MULTILINE)
+_CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 _LIST = re.compile(r"IN :([a-z_0-9]+)\[\]")
 _NOUN = re.compile(r"@(columns|values|set)\((?:(\w+) )?(\w+)\)")
 _PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
@@ -232,22 +233,20 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_0-9]+)")
 def load_queries(dialect: str) -> dict[str, str]:
     """The queries of every feature, by name, as this dialect says them."""
     found: dict[str, str] = {}
-    for name, of, sql in iter_queries():
-        if of in ("", dialect):
-            if name in found:
-                raise ValueError(f"the query {name} is defined twice")
-            found[name] = sql
-    return found
-
-
-def iter_queries() -> Iterator[tuple[str, str, str]]:
-    """Each query's name, its dialect or "" where both understand it, and its text."""
     for package in Path(__file__).parents[1].iterdir():
         file = package.joinpath(f"{package.name}.sql")
         if package.is_dir() and file.is_file():
             pieces = _NAME.split(file.read_text(encoding="utf-8"))[1:]
-            for name, dialect, sql in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
-                yield name, dialect or "", _NOUN.sub(_expand, sql.strip().rstrip(";"))
+            for name, sql in zip(pieces[::2], pieces[1::2], strict=True):
+                if name in found:
+                    raise ValueError(f"the query {name} is defined twice")
+                found[name] = _NOUN.sub(_expand, choose_words(dialect, sql.strip().rstrip(";")))
+    return found
+
+
+def choose_words(dialect: str, sql: str) -> str:
+    place = DIALECTS.index(dialect)
+    return _CHOICE.sub(lambda choice: choice[1].split("|")[place], sql)
 
 
 def _expand(found: re.Match[str]) -> str:

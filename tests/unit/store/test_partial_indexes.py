@@ -7,17 +7,18 @@ import sqlite3
 from pathlib import Path
 
 import limpet
+from limpet.store.migrate import load_migrations
 from limpet.store.tables import load_queries
 
 PACKAGE = Path(limpet.__file__).parent
-BASELINE = PACKAGE / "store" / "sqlite" / "migrations" / "0001_baseline.sql"
+TABLES = load_migrations("sqlite")[0].sql
 EQUALS = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)[^;]*?WHERE (\w+) = [^;]+;")
 
 
 def test_no_statement_binds_a_value_to_the_column_of_a_partial_index() -> None:
-    queries = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.sql") if path != BASELINE)
+    queries = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.glob("*/*.sql"))
     code = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
-    found = EQUALS.findall(BASELINE.read_text(encoding="utf-8"))
+    found = EQUALS.findall(TABLES)
     assert found
     for index, column in found:
         bound = re.search(rf"\b{column} = :", queries + code)
@@ -27,7 +28,7 @@ def test_no_statement_binds_a_value_to_the_column_of_a_partial_index() -> None:
 def test_search_for_hidden_chunks_begins_with_the_indexes_of_what_is_hidden() -> None:
     """SQLite took the chunks first: every recall walked the whole partition, to find nothing in most stores."""
     raw = sqlite3.connect(":memory:")
-    raw.executescript(BASELINE.read_text(encoding="utf-8"))
+    raw.executescript(TABLES)
     query = load_queries("sqlite")["chunks.unseen"]
     plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {query}", {"bucket": 1, "partition_id": 1, "now": 1})]
     tables = [step.split()[1] for step in plan if step.startswith(("SEARCH", "SCAN"))]
@@ -39,7 +40,7 @@ def test_search_for_hidden_chunks_begins_with_the_indexes_of_what_is_hidden() ->
 def test_chunks_of_a_record_are_found_by_their_own_index() -> None:
     """SQLite took the order of all chunks: a check of 17,000 records read their partitions 17,000 times."""
     raw = sqlite3.connect(":memory:")
-    raw.executescript(BASELINE.read_text(encoding="utf-8"))
+    raw.executescript(TABLES)
     query = load_queries("sqlite")["chunks.texts"].replace("{where}", "record_id = :id")
     plan = [row[3] for row in raw.execute(f"EXPLAIN QUERY PLAN {query}", {"bucket": 1, "partition_id": 1, "id": "x"})]
     assert "chunks_by_record" in plan[0], plan

@@ -148,7 +148,7 @@ _WRITERS = "limpet_writers"
 
 
 class PostgresSchema(Schema):
-    package = "limpet.store.postgres"
+    dialect = "postgres"
 
     def list_applied(self) -> Mapping[int, tuple[str, str]]:
         # One statement, so that tables another process makes meanwhile are not taken for somebody else's.

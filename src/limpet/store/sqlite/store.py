@@ -35,7 +35,7 @@ _MAX_INLINE_SCRUB_BYTES = 8 << 20  # a file up to this size is scrubbed while so
 
 
 class SqliteSchema(Schema):
-    package = "limpet.store.sqlite"
+    dialect = "sqlite"
     _connection: SqliteConnection
 
     def list_applied(self) -> Mapping[int, tuple[str, str]]:

@@ -1,4 +1,4 @@
--- PostgreSQL: the tables of Limpet. store/tables.py lists them; a test compares the two.
+-- {SQLite|PostgreSQL}: the tables of Limpet. store/tables.py lists them; a test compares the two.
 --
 -- Keys. A partition is one owner's memory: a user's, an agent's, or a tenant's own. Its bucket is a hash of tenant, level and
 -- owner, from 0 to 4095, which the client computes. The bucket and then the partition come first in every key, unique
@@ -88,7 +88,7 @@ CREATE TABLE messages (
     idempotency_key TEXT,
     PRIMARY KEY (bucket, partition_id, session_id, sequence),
     FOREIGN KEY (bucket, partition_id, session_id) REFERENCES sessions (bucket, partition_id, id)
-);
+){ WITHOUT ROWID|};
 CREATE UNIQUE INDEX messages_idempotency ON messages (bucket, partition_id, session_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 
@@ -132,7 +132,7 @@ CREATE TABLE usage (
     cost_nanos BIGINT NOT NULL,
     PRIMARY KEY (bucket, partition_id, session_id, model),
     FOREIGN KEY (bucket, partition_id, session_id) REFERENCES sessions (bucket, partition_id, id)
-);
+){ WITHOUT ROWID|};
 
 -- How far a kind of work has come through a session's messages.
 CREATE TABLE cursors (
@@ -143,7 +143,7 @@ CREATE TABLE cursors (
     sequence BIGINT NOT NULL,
     PRIMARY KEY (bucket, partition_id, session_id, name),
     FOREIGN KEY (bucket, partition_id, session_id) REFERENCES sessions (bucket, partition_id, id)
-);
+){ WITHOUT ROWID|};
 
 CREATE TABLE records (
     bucket SMALLINT NOT NULL,
@@ -238,7 +238,7 @@ CREATE TABLE record_tags (
     tag TEXT NOT NULL,
     PRIMARY KEY (bucket, partition_id, record_id, tag),
     FOREIGN KEY (bucket, partition_id, record_id) REFERENCES records (bucket, partition_id, id)
-);
+){ WITHOUT ROWID|};
 CREATE INDEX record_tags_by_tag ON record_tags (bucket, partition_id, tag, record_id);
 CREATE TABLE record_metadata (
     bucket SMALLINT NOT NULL,
@@ -248,7 +248,7 @@ CREATE TABLE record_metadata (
     value TEXT NOT NULL,
     PRIMARY KEY (bucket, partition_id, record_id, key),
     FOREIGN KEY (bucket, partition_id, record_id) REFERENCES records (bucket, partition_id, id)
-);
+){ WITHOUT ROWID|};
 CREATE INDEX record_metadata_by_key ON record_metadata (bucket, partition_id, key, record_id);
 CREATE TABLE record_inputs (
     bucket SMALLINT NOT NULL,
@@ -258,7 +258,7 @@ CREATE TABLE record_inputs (
     input_id TEXT NOT NULL,
     PRIMARY KEY (bucket, partition_id, record_id, input_id),
     FOREIGN KEY (bucket, partition_id, record_id) REFERENCES records (bucket, partition_id, id)
-);
+){ WITHOUT ROWID|};
 CREATE INDEX record_inputs_by_input ON record_inputs (input_id);
 
 CREATE TABLE documents (
@@ -267,7 +267,7 @@ CREATE TABLE documents (
     id TEXT NOT NULL,
     uri TEXT NOT NULL,
     title TEXT,
-    content_hash BYTEA NOT NULL,
+    content_hash {BLOB|BYTEA} NOT NULL,
     metadata TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
@@ -321,10 +321,10 @@ CREATE TABLE chunks (
     created_at BIGINT NOT NULL,
     -- When a message's text was last said again, or when a record took this wording.
     worded_at BIGINT NOT NULL,
-    hash BYTEA NOT NULL,
+    hash {BLOB|BYTEA} NOT NULL,
     word_count BIGINT NOT NULL,
     flags SMALLINT NOT NULL DEFAULT 0,
-    terms BYTEA NOT NULL,
+    terms {BLOB|BYTEA} NOT NULL,
     text TEXT NOT NULL,
     PRIMARY KEY (bucket, partition_id, ordinal),
     FOREIGN KEY (bucket, partition_id, session_id) REFERENCES sessions (bucket, partition_id, id),
@@ -342,10 +342,10 @@ CREATE TABLE postings (
     partition_id BIGINT NOT NULL,
     term BIGINT NOT NULL,
     first_ordinal BIGINT NOT NULL,
-    data BYTEA NOT NULL,
+    data {BLOB|BYTEA} NOT NULL,
     PRIMARY KEY (bucket, partition_id, term, first_ordinal),
     FOREIGN KEY (bucket, partition_id) REFERENCES partitions (bucket, id)
-);
+){ WITHOUT ROWID|};
 
 -- Embedding models. A reference table.
 CREATE TABLE models (
@@ -359,7 +359,7 @@ CREATE TABLE vectors (
     ordinal BIGINT NOT NULL,
     model_id BIGINT NOT NULL REFERENCES models (id),
     -- A factor of four bytes, then a byte for each number: together a vector of length one.
-    vector BYTEA NOT NULL,
+    vector {BLOB|BYTEA} NOT NULL,
     PRIMARY KEY (bucket, partition_id, ordinal, model_id),
     FOREIGN KEY (bucket, partition_id, ordinal) REFERENCES chunks (bucket, partition_id, ordinal)
 );
@@ -373,7 +373,7 @@ CREATE TABLE late_vectors (
     high BIGINT NOT NULL,
     PRIMARY KEY (bucket, partition_id, number),
     FOREIGN KEY (bucket, partition_id) REFERENCES partitions (bucket, id)
-);
+){ WITHOUT ROWID|};
 
 -- The knowledge graph. A name of somebody or something is a row for each partition; which names mean one is decided when it
 -- is read, from all of them.
@@ -460,7 +460,7 @@ CREATE TABLE jobs (
     created_at BIGINT NOT NULL,
     PRIMARY KEY (bucket, tenant, level, owner, kind, detail)
 );
-CREATE UNIQUE INDEX jobs_by_id ON jobs (bucket, id);
+CREATE {|UNIQUE }INDEX jobs_by_id ON jobs (bucket, id);
 -- By kind: many jobs of one kind do not hold up another.
 CREATE INDEX jobs_due ON jobs (kind, dead, run_at, created_at, id);
 -- What a worker claims next, in one bucket.
@@ -479,7 +479,7 @@ CREATE TABLE idempotency_keys (
     resource_id TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (bucket, tenant, level, owner, kind, key_hash)
-);
+){ WITHOUT ROWID|};
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (tenant, created_at);
 
 -- Goals that come back. A row is leased to one runner at a time; each lease has a token of its own, and only the holder of
@@ -670,8 +670,8 @@ CREATE TABLE tenant_encryption (
     state TEXT NOT NULL CHECK (state IN ('plaintext', 'encrypted', 'encrypting', 'rotating')),
     -- Of the key; every encrypted value begins with it.
     version BIGINT NOT NULL,
-    check_value BYTEA NOT NULL,
-    old_check BYTEA NOT NULL,
+    check_value {BLOB|BYTEA} NOT NULL,
+    old_check {BLOB|BYTEA} NOT NULL,
     -- How far an encryption or rotation has come.
     progress TEXT NOT NULL
 );
@@ -679,7 +679,7 @@ CREATE TABLE tenant_encryption (
 CREATE TABLE encryption_changes (
     number BIGINT NOT NULL
 );
-INSERT INTO encryption_changes (number) VALUES (0);
+INSERT INTO encryption_changes (number) VALUES (0);{|
 
 -- The last transaction of each writer in a bucket: how one whose answer was lost is known to have happened.
 CREATE TABLE limpet_writers (
@@ -689,4 +689,4 @@ CREATE TABLE limpet_writers (
     at TIMESTAMPTZ NOT NULL DEFAULT now(),
     PRIMARY KEY (bucket, id)
 );
-CREATE SEQUENCE limpet_writer_ids;
+CREATE SEQUENCE limpet_writer_ids;}
