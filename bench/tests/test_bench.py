@@ -55,6 +55,11 @@ def test_bench_speed_tells_encoder_from_the_rest(bench: speed.Bench) -> None:
         assert min(*times.ours, *times.plain) > 0
 
 
+def test_bench_speed_measures_memory_that_a_recall_takes(bench: speed.Bench) -> None:
+    times = searching.memory(bench)
+    assert 0 < times.ours[0] < times.plain[0]
+
+
 def test_bench_recall_refuses_a_folder_without_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "recall", "--data", str(tmp_path)]) == 1
     assert "has no folder called locomo" in capsys.readouterr().err
