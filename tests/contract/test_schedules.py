@@ -359,12 +359,12 @@ def test_async_schedules_left_by_ended_loop_run_later(tmp_path: Path, clock: Fak
         await begun.wait()
         assert not running.done()
 
+    others = set(threading.enumerate())  # of tests before this one
     asyncio.run(use())
-    opened[0]._pool.shutdown()
-    for thread in threading.enumerate():
-        if thread.name.startswith("limpet"):
-            thread.join(60)
-            assert not thread.is_alive()
+    opened[0]._pool.shutdown(wait=False)
+    for thread in set(threading.enumerate()) - others:
+        thread.join(60)
+        assert not thread.is_alive()
     with opened[0]._sync as memory:
         assert memory.schedules.run(lambda firing: "done") == 2
         runs = [run.status for each in memory.schedules.search() for run in memory.schedules.runs(each.id)]
