@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import PASSING, Candidate
 from limpet.knowledge.change import DOUBTS, find_changes, measure_telling, tells_of_change
-from limpet.knowledge.outdated import find_told
+from limpet.knowledge.outdated import find_told, is_said_with
 from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, DOUBTFUL, FOLLOWS, RULES, TELLS
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.reconcile import RELATED, Add, Decision, End, ExistingRecord, Ignore, Merge, Supersede, reconcile
 from limpet.knowledge.remember import RecordChunker
 from limpet.knowledge.repository import Records
-from limpet.knowledge.similarity import find_content_stems, find_name_stems
+from limpet.knowledge.similarity import find_content_stems
 from limpet.model.dataclass import dataclass, replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record, RecordSource, fingerprint
 from limpet.model.scope import Level, Owner, Partition, Scope
@@ -306,17 +306,11 @@ class Reconciler:
             self._rewrite(record, metadata={**record.metadata, DOUBTED_BY: new.id, DOUBT: f"{likely:.2f}"})
 
     def _find_beside(self, record: Record) -> list[Record]:
-        """What was said with it of the same person or thing: "My manager is Priyanka, she signs the expenses"."""
-        names = find_name_stems(record.content)
+        """What was said with it of the same person or thing."""
         return [
             each
-            for each in (self.recent.list() if names else ())
-            if each.id != record.id
-            and each.source.sequences
-            and (each.source.session_id, each.source.sequences) == (record.source.session_id, record.source.sequences)
-            and names & find_name_stems(f"- {each.content}")
-            and self._can_be_taken_back(each)
-            and not ExistingRecord.of(each).is_protected
+            for each in self.recent.list()
+            if is_said_with(record, each) and self._can_be_taken_back(each) and not ExistingRecord.of(each).is_protected
         ]
 
     def _end(self, record: Record, at: datetime, successor: Record | None) -> None:

@@ -165,7 +165,7 @@ def _has_other_number(said: _Text, claim: _Text) -> bool:
 
 
 def _is_event(claim: Reading | None) -> bool:
-    return claim is not None and (claim.kind == "event" or claim.status == "past")
+    return claim is not None and claim.kind == "event" and claim.status == "past"
 
 
 def _judge_words(said: _Text, claim: _Text) -> float:
@@ -174,6 +174,8 @@ def _judge_words(said: _Text, claim: _Text) -> float:
     The trained model has seen few statements as short and plain as "I left Acme". Where it shares a name alone, most of
     the clause has to be about it, and "Rex stopped barking at the postman" is no end of the dog.
     """
+    if (off := find_content_stems(english.find_called_off(said.text))) and off <= claim.stems:
+        return _UNTOLD if said.has_stay_sign or english.is_passing(said.text) else CONTRADICTS
     if not said.has_change_sign:
         return 0.0
     heard, names = said.stems & claim.stems, _find_names(claim)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
+from limpet.knowledge.similarity import find_name_stems
 from limpet.model.dataclass import replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record
 from limpet.model.text_cache import cache_texts
@@ -22,7 +23,7 @@ from limpet.providers.encoder import embed_text
 if TYPE_CHECKING:
     from limpet.store.tx import Array
 
-_WEIGHTS, _BIAS = (0.501, 0.695, -7.06, 3.39, 3.29, 1.62), -1.32  # in the order of measure_doubt
+_WEIGHTS, _BIAS = (0.462, 0.669, -6.59, 3.48, 3.40, 1.71), -1.57  # in the order of measure_doubt
 _ALONE = 0.15  # similarity that a lone claim has to beat
 _MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
@@ -42,10 +43,23 @@ def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     doubts = pairs.measure(_find_likely(known), [find_told(each) or 0.0 for each in known])
     later = pairs.before & [each is not None for each in told]
     best = (doubts * later).argmax(axis=1).tolist()
-    marks = [
-        _mark(each, float(doubts[at, by]), known[by].id) for at, (each, by) in enumerate(zip(known, best, strict=True))
-    ]
-    return [marks[at] if _can_be_outdated(each) and later[at, best[at]] else each for at, each in enumerate(known)]
+    marks = {
+        at: _mark(each, float(doubts[at, by]), known[by].id)
+        for at, (each, by) in enumerate(zip(known, best, strict=True))
+        if later[at, by] and _can_be_outdated(each)
+    }
+    marked = [each for at, each in marks.items() if each is not known[at]]
+    for at in marks if marked else ():
+        if beside := next((each for each in marked if is_said_with(each, known[at])), None):
+            marks[at] = _add_doubt(marks[at], beside.metadata[DOUBTED_BY], beside.metadata[DOUBT])
+    return [marks.get(at, each) for at, each in enumerate(known)]
+
+
+def is_said_with(one: Record, other: Record) -> bool:
+    """Whether both say something of the same person or thing in one message: "My manager is Priyanka, she signs it"."""
+    if one.id == other.id or not one.source.sequences or _get_message(one) != _get_message(other):
+        return False
+    return bool(find_name_stems(one.content) & find_name_stems(f"- {other.content}"))
 
 
 def _find_likely(claims: Sequence[Record]) -> Array:
@@ -125,7 +139,13 @@ def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Rec
 def _mark(claim: Record, doubt: float, by: str) -> Record:
     if doubt < _MARKED + _CAUTION * (claim.attribute in _VITAL):
         return claim
-    return replace(claim, metadata={**claim.metadata, DOUBTED_BY: by, DOUBT: f"{doubt:.2f}"})
+    return _add_doubt(claim, by, f"{doubt:.2f}")
+
+
+def _add_doubt(claim: Record, by: str, doubt: str) -> Record:
+    if DOUBTED_BY in claim.metadata:
+        return claim
+    return replace(claim, metadata={**claim.metadata, DOUBTED_BY: by, DOUBT: doubt})
 
 
 @cache_texts(1 << 12)  # of a claim, for each question

@@ -52,7 +52,7 @@ def test_find_changes_leaves_what_nobody_took_back(message: str) -> None:
 @pytest.mark.parametrize(
     ("message", "claim"),
     [
-        ("handed in my notice at Brightwater, new job starts on the 2nd", KNOWN[1]),
+        ("my last day at Brightwater is Friday, new job starts on the 2nd", KNOWN[1]),
         ("gave the keys of the room back, I live in Vigo with my cousin now", KNOWN[0]),
     ],
 )
@@ -67,7 +67,7 @@ def test_find_changes_doubts_what_may_be_over(message: str, claim: str) -> None:
     [
         ("mum loved Bergen. She wants to come back in May", "The user works as a nurse at St. Olaf's in Bergen."),
         ("Luis called, he's got the flu", "The user's brother is called Luis."),
-        ("Rex stopped barking at the postman since he gave him a sausage", "The user's dog is called Rex."),
+        ("Rex barked at the postman until he gave him a sausage", "The user's dog is called Rex."),
         ("boss drove all week, the Skoda is at the garage", "The user drives a Skoda Fabia."),
     ],
 )
@@ -142,7 +142,15 @@ def test_find_changes_leaves_instructions_that_still_hold(instruction: str, mess
     assert find_changes(message, [instruction, *KNOWN])[0].probability < DOUBTS
 
 
-def test_find_changes_takes_an_event_that_is_off_for_over() -> None:
-    message = "the physio says no running, so the race is off"
+@pytest.mark.parametrize("message", ["the physio says no running, so the race is off", "they've called the race off"])
+def test_find_changes_takes_an_event_that_is_off_for_over(message: str) -> None:
     found = find_changes(message, ["The race is 14 June in Sopot.", *KNOWN])
-    assert found[0].probability >= DOUBTS
+    assert found[0].probability >= CONTRADICTS
+
+
+@pytest.mark.parametrize(
+    "message", ["the match is off for today", "if the match is off I'll sleep in", "I'm off to a match"]
+)
+def test_find_changes_leaves_an_event_that_is_not_off_for_good(message: str) -> None:
+    (change,) = find_changes(message, ["The user has a match every Sunday."])
+    assert change.probability < CONTRADICTS

@@ -49,6 +49,15 @@ def test_claim_is_marked_by_later_one_that_tells_of_a_change_and_is_asked_for_to
     assert find_marked(QUESTION, make_claim("train", TRAIN, 1), dog, later()) == {"train": "bike"}
 
 
+def test_what_was_said_of_the_same_thing_with_a_marked_claim_is_marked_with_it() -> None:
+    """The spaniel is fourteen and deaf: a question that marks one of them marks the other."""
+    train, from_ = make_claim("train", "The user takes the Otley train to work.", 1), "The Otley train has old seats."
+    other = make_claim("other", "The user's mother lives in Otley.", 2)
+    beside = make_claim("beside", from_, 1)
+    assert find_marked(QUESTION, train, beside, other, later()) == {"train": "bike", "beside": "bike"}
+    assert "beside" not in find_marked(QUESTION, train, make_claim("beside", from_, 2), other, later())
+
+
 def test_claim_is_not_marked_for_question_that_is_not_about_it() -> None:
     dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
     assert find_marked("What is my dog called?", make_claim("train", TRAIN, 1), dog, later()) == {}

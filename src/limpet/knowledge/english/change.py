@@ -35,6 +35,12 @@ def find_retracted(sentence: str) -> str:
     return found["what"] if found else ""
 
 
+def find_called_off(sentence: str) -> str:
+    """Return what a sentence says will not take place: "the race is off". Empty if it says nothing."""
+    found = get_pattern("called_off").search(sentence)
+    return next(filter(None, found.groups())) if found else ""
+
+
 def find_return(text: str) -> str:
     """Return what a text says is as it was: "back to nights", "the old pot is back". Empty if it says nothing."""
     return " ".join(part for found in get_pattern("returns").finditer(text.lower()) for part in found.groups() if part)
