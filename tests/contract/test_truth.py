@@ -83,7 +83,7 @@ def test_changed_fact_leaves_the_other_of_its_sentence(memory: Limpet, say: Say)
 def test_event_of_a_day_stays_true(memory: Limpet, say: Say, clock: FakeClock, said: str) -> None:
     say(said)
     clock.advance(days=14)
-    word = said.split()[-3]
+    word = said.split()[3]
     lines = [
         line for line in memory.context(f"What about {said[:-6]}?", user="alice").text.splitlines() if word in line
     ]

@@ -29,9 +29,9 @@ from limpet.knowledge.segment import split_clauses
 from limpet.model.message import Role
 
 HERE = Path(__file__).parent
-SETS = tuple("abcdefgh")
+SETS = tuple("abcdefg")
 FOLDS, HIDDEN, WIDTH = 5, 48, 64
-GATE = 6  # percent of changes that may be missed because no clause sounds like one
+GATE = 2  # percent of changes that may be missed because no clause sounds like one
 FOREIGN = 10  # messages of other people, and as many of ordinary talk, beside each person's own
 FOREIGN_WEIGHT = 0.1  # of what other people said: far more of it is made than occurs among changes
 DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)

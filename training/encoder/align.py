@@ -30,10 +30,13 @@ def align(old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> dict[str, n
     changed = {
         "table": np.round(turned / scale[:, None]),
         "scale": scale,
-        "first": np.einsum("de,kdh->keh", rotation, new["first"].astype(np.float64)) / factor,
-        "second": factor * new["second"].astype(np.float64) @ rotation,
+        "first": new["first"].astype(np.float64) @ rotation / factor,
+        "second": factor * rotation.T @ new["second"].astype(np.float64),
         "second_bias": factor * new["second_bias"].astype(np.float64) @ rotation,
         "pool": new["pool"].astype(np.float64) @ rotation / factor,
+        "widen": new["widen"].astype(np.float64) @ rotation,
+        "narrow": rotation.T @ new["narrow"].astype(np.float64),
+        "narrow_bias": new["narrow_bias"].astype(np.float64) @ rotation,
     }
     return new | {name: values.astype(new[name].dtype) for name, values in changed.items()}
 

@@ -200,17 +200,17 @@ def export(student: Student, path: Path) -> None:
     scale = _scale(student.table.weight)
     halves = {
         "gate": student.gate.weight[:, 0],
-        "first": student.first.weight.reshape(-1, width, dimension).permute(1, 2, 0),
+        "first": student.first.weight.reshape(-1, width, dimension).permute(1, 0, 2).reshape(-1, dimension),
         "first_bias": student.first.bias,
-        "second": student.second.weight.T,
+        "second": student.second.weight,
         "second_bias": student.second.bias,
         "pool": student.pool.weight[0],
     }
     if student.widen is not None and student.narrow is not None:
         halves |= {
-            "widen": student.widen.weight.T,
+            "widen": student.widen.weight * _WIDE,
             "widen_bias": student.widen.bias,
-            "narrow": student.narrow.weight.T,
+            "narrow": student.narrow.weight,
             "narrow_bias": student.narrow.bias,
         }
     np.savez(

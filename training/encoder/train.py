@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import lzma
+import os
 import pickle
 import time
 from collections.abc import Callable
@@ -39,7 +40,6 @@ STUDENTS = (
     StudentPlan("s1", seed=1),
     StudentPlan("s2", head=1024, seed=2),
     StudentPlan("s3", head=1024, hidden=512, seed=3),
-    StudentPlan("s4", steps=4000, size=8192, seed=4),
 )
 
 
@@ -90,9 +90,9 @@ class Run:
         path = self.out / f"{name}.pt"
         if path.exists():
             return torch.load(path, map_location=DEVICE)
-        vectors = compute()
-        torch.save(vectors, path.with_suffix(".new"))
-        path.with_suffix(".new").rename(path)
+        vectors, own = compute(), path.with_suffix(f".{os.getpid()}")
+        torch.save(vectors, own)
+        own.rename(path)
         return vectors
 
     def embed_by(self, model: nn.Module) -> measure.Embed:

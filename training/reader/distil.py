@@ -39,7 +39,7 @@ from limpet.knowledge.segment import Pieces
 
 DEVICE = os.environ.get("DEVICE", "cpu")  # asking torch would start CUDA before the processes part
 Said = dict[str, np.ndarray]  # a row for each clause
-WEIGHTS = {"lives": 1.0, "extraction": 0.7, "messages": 1.5, "frames": 0.5, "a": 1.5, "b": 1.5}
+WEIGHTS = {"lives": 1.0, "extraction": 0.7, "frames": 1.0}  # messages by hand: 1.5
 BODY = {"words", "places", "shape", "part", "norm", "layers"}
 
 

@@ -20,7 +20,7 @@ class Shelf:
         self.owned = owners >= 0
         columns = {"ids": rows, "shapes": shapes, "parts": 1 - self.owned, "owners": owners}
         self.pieces = {name: torch.tensor(values, dtype=torch.long) for name, values in columns.items()}
-        clauses = [(clause, weights.get(message.source, 0.0)) for message in messages for clause in message.clauses]
+        clauses = [(clause, weights.get(message.source, 1.5)) for message in messages for clause in message.clauses]
         self.clauses = {
             "keep": torch.tensor([clause.keep for clause, _ in clauses]),
             "weight": torch.tensor([clause.weight * weight for clause, weight in clauses]),

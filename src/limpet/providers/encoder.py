@@ -1,7 +1,7 @@
 """Limpet's own sentence encoder: word-piece vectors and one small convolution, with numpy alone.
 
-A text is the weighted sum of its pieces' vectors, after each has seen its neighbours, scaled to length one. The
-program in training/encoder makes the weights.
+A text is the weighted sum of its pieces' vectors, after each has seen its neighbours, turned by one layer more and
+scaled to length one. The program in training/encoder makes the weights.
 
 What depends on a single piece is computed once and kept. The rest avoids matrix products: their threads wait in busy
 loops and slow a busy machine down more than they help texts this short.
@@ -48,7 +48,7 @@ _IDEOGRAPHS = (
 class EncoderEmbedder:
     """Reads its weights at the first text, once per process. Deterministic and thread-safe."""
 
-    name = "limpet-encoder-2"  # increment whenever vectors change
+    name = "limpet-encoder-3"  # increment whenever vectors change
     dimension = 256
     quick = True
 
@@ -111,16 +111,21 @@ class _Network:
         self._scale = small["scale"]
         self._gate = small["gate"] + np.einsum("i,i", small["second_bias"], small["pool"])  # how much a piece counts
         self._pool = small["pool"]
-        first = np.concatenate(list(small["first"]), axis=1)  # for the piece after, the piece itself, the piece before
-        self._first = np.ascontiguousarray(first.T)
+        self._first = small["first"]  # rows for the piece after, the piece itself, the piece before
         self._first_bias = small["first_bias"]
-        self._second = np.ascontiguousarray(small["second"].T)
+        self._second = small["second"]
         self._second_bias = small["second_bias"]
-        self._hidden_pool = np.einsum("ij,j->i", small["second"], small["pool"])
-        count, hidden = len(table), len(small["second"])
-        self._known = np.zeros(count, dtype=bool)
-        self._seen = np.zeros((count, 3, hidden), dtype=np.float32)  # takes memory only for pieces that occurred
-        self._count = np.zeros(count, dtype=np.float32)
+        self._widen = small["widen"]
+        self._widen_bias = small["widen_bias"]
+        self._narrow = small["narrow"]
+        self._narrow_bias = small["narrow_bias"]
+        self._hidden_pool = np.einsum("ij,i->j", small["second"], small["pool"])
+        count, hidden = len(table), len(small["first_bias"])
+        # Of pieces that occurred, in their order: what is not written yet takes no memory.
+        self._place = np.zeros(count, dtype=np.int32)  # 0: did not occur
+        self._seen = np.empty((count + 1, 3, hidden), dtype=np.float32)
+        self._count = np.empty(count + 1, dtype=np.float32)
+        self._next, self._learning = 1, threading.Lock()
 
     def get_rows(self, pieces: NDArray[Any]) -> NDArray[float32]:
         rows: NDArray[float32] = self._table[pieces] * self._scale[pieces, None]
@@ -130,32 +135,50 @@ class _Network:
         """Return the vector of a text. Several texts at once would take as long for each."""
         import numpy as np
 
-        self._learn(pieces)
-        hidden = self._seen[pieces, 1] + self._first_bias
-        hidden[1:] += self._seen[pieces[:-1], 0]
-        hidden[:-1] += self._seen[pieces[1:], 2]
+        places = self._find_places(pieces)
+        hidden = self._seen[places, 1] + self._first_bias
+        hidden[1:] += self._seen[places[:-1], 0]
+        hidden[:-1] += self._seen[places[1:], 2]
         np.maximum(hidden, 0, out=hidden)
-        weight = self._count[pieces] + np.einsum("ij,j->i", hidden, self._hidden_pool)
+        weight = self._count[places] + np.einsum("ij,j->i", hidden, self._hidden_pool)
         weight = np.exp(np.minimum(np.maximum(weight, -_MAX_WEIGHT), _MAX_WEIGHT))
         own = self._table[pieces].astype(np.float32)
         vector: NDArray[float32] = np.einsum("i,ij->j", self._scale[pieces] * weight, own)
         # The second layer is linear, so that a text's sum passes it instead of every piece.
         vector += np.einsum("j,kj->k", np.einsum("i,ij->j", weight, hidden), self._second)
         vector += np.add.reduce(weight) * self._second_bias
-        vector /= max(float(np.sqrt(np.einsum("i,i", vector, vector))), 1e-12)
+        vector /= _length(vector)
+        wide = np.maximum(np.einsum("i,ki->k", vector, self._widen) + self._widen_bias, 0)
+        vector += np.einsum("k,ik->i", wide, self._narrow) + self._narrow_bias
+        vector /= _length(vector)
         return vector
 
-    def _learn(self, flat: NDArray[Any]) -> None:
-        """Compute pieces that did not occur before. Two threads may do the same: they write the same."""
+    def _find_places(self, pieces: NDArray[Any]) -> NDArray[Any]:
+        """Return where pieces are kept. Those that did not occur before are computed first."""
         import numpy as np
 
-        known = self._known[flat]
-        if not known.all():
-            new = np.unique(flat[~known])
-            rows = self.get_rows(new)
-            self._seen[new] = np.einsum("ij,kj->ik", rows, self._first).reshape(len(new), 3, -1)
-            self._count[new] = self._gate[new] + np.einsum("ij,j->i", rows, self._pool)
-            self._known[new] = True
+        places: NDArray[Any] = self._place[pieces]
+        if not places.all():
+            with self._learning:
+                self._compute(np.unique(pieces[self._place[pieces] == 0]))  # none, if another thread just did
+                places = self._place[pieces]
+        return places
+
+    def _compute(self, new: NDArray[Any]) -> None:
+        import numpy as np
+
+        own = np.arange(self._next, self._next + len(new))
+        rows = self.get_rows(new)
+        self._seen[own] = np.einsum("ij,kj->ik", rows, self._first).reshape(-1, *self._seen.shape[1:])
+        self._count[own] = self._gate[new] + np.einsum("ij,j->i", rows, self._pool)
+        self._place[new] = own  # last: others read it without the lock
+        self._next += len(new)
+
+
+def _length(vector: NDArray[float32]) -> float:
+    import numpy as np
+
+    return max(float(np.sqrt(np.einsum("i,i", vector, vector))), 1e-12)
 
 
 @cache

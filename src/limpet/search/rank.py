@@ -149,9 +149,8 @@ class Ranker:
         refined.values[at], refined.known[at] = self.signals.vectors.rescore(at), True
 
     def _smooth(self, scores: Array, beside: tuple[float, float], average: float) -> Smoother:
-        is_among_people, with_vectors = self.catalogue.is_among_people, self.signals.vectors is not None
-        part = self.recipe.beside_assistant if with_vectors and not is_among_people else 1.0
-        return Smoother(self.catalogue, scores, (part * beside[0], part * beside[1]), average)
+        with_assistant = self.signals.vectors is not None and not self.catalogue.is_among_people
+        return Smoother(self.catalogue, scores, beside[with_assistant], average)
 
     def _keep_allowed(self, mask: Array) -> Array:
         return mask if self.allowed is None else mask & self.allowed
@@ -245,17 +244,17 @@ class Smoother:
 
     catalogue: Catalogue
     scores: Array
-    beside: tuple[float, float]
+    beside: float
     average: float  # stands in for the missing message at the start or end of a session
 
     def at(self, positions: Array) -> Array:
-        (before, after), catalogue, scores = self.beside, self.catalogue, self.scores[positions]
-        if not before and not after:
+        catalogue, scores = self.catalogue, self.scores[positions]
+        if not self.beside:
             return scores
         message = catalogue.message[positions]
         near = np.concatenate([catalogue.previous[message], catalogue.following[message]])
         previous, following = self._find_peaks(near).reshape(2, -1)
-        smoothed: Array = scores + (before * previous + after * following)
+        smoothed: Array = scores + self.beside * (previous + following)
         return smoothed
 
     def _find_peaks(self, messages: Array) -> Array:

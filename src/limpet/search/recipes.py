@@ -46,9 +46,9 @@ class Recipe:
     words: float = 1.0
     dense: float = 0.0
     covered: float = 0.0  # among named speakers: the share of the question in one text, below which words count less
-    words_beside: tuple[float, float] = (0.0, 0.0)  # share of the previous and the next message's score
+    # Share of the previous and the next message's score: among people, and with an assistant unless words alone rank.
+    words_beside: tuple[float, float] = (0.0, 0.0)
     dense_beside: tuple[float, float] = (0.0, 0.0)
-    beside_assistant: float = 1.0  # how much of these shares in talk with an assistant, unless words alone rank
     exact: float = 0.0  # bonus if more than ``exact_from`` of the question's words match
     exact_from: float = 0.9
     speaker: float = 0.0  # the question names this speaker
@@ -79,9 +79,8 @@ DEFAULT = Recipe(
     words=0.4,
     dense=0.65,
     covered=0.6,
-    words_beside=(0.5, 0.5),
-    dense_beside=(0.2, 0.2),
-    beside_assistant=0.7,
+    words_beside=(0.5, 0.35),
+    dense_beside=(0.25, 0.14),
     exact=4.0,
     speaker=3.0,
     user=2.5,

@@ -18,8 +18,8 @@ def read(text: str) -> list[str]:
     ("text", "sentence"),
     [
         (
-            "We swapped the oil boiler for a heat pump, the noise is a nightmare.",
-            "The user swapped the oil boiler for a heat pump, the noise is a nightmare.",
+            "We moved next to the station, the noise is a nightmare.",
+            "The user moved next to the station, the noise is a nightmare.",
         ),
         (
             "My brother is a plumber, so nothing in this house ever leaks.",
@@ -59,7 +59,7 @@ def test_another_fact_is_a_claim_of_its_own(text, sentences):
 
 
 def test_sentence_about_something_unnamed_is_doubtful_alone():
-    assert read("It paid for the roof.") == []
+    assert read("It covered the rent.") == []
 
 
 @pytest.mark.parametrize(

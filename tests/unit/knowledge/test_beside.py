@@ -30,7 +30,7 @@ def read(text: str) -> list[str]:
         ("Find me a lip balm, seeing that beeswax closes my throat", "Beeswax closes the user's throat."),
         ("Which soup is quick, because I'm on dialysis?", "The user is on dialysis."),
         ("I need a good curry, being vegan for six years", "The user is vegan."),
-        ("How do you spell gearbox in Dutch, it's for the lorry I drive", "The user drives the lorry."),
+        ("How do you spell gearbox in Dutch, it's for the tram I drive", "The user drives the tram."),
         (
             "Which toys suit my twins? All three of my girls, the youngest of whom has asthma, love sand.",
             "The youngest of the user's girls has asthma.",
@@ -39,8 +39,8 @@ def read(text: str) -> list[str]:
         ("Which tea goes with my levothyroxine?", "The user takes levothyroxine."),
         ("Where can I sit with my walking frame at the opera?", "The user has a walking frame."),
         (
-            "How do I clean glass, Otto slid down it. (a tree frog, 3 yrs old)",
-            "Otto is a tree frog, 3 yrs old.",
+            "How do I clean glass, Otto slid down it. (my blind cat, 3 yrs old)",
+            "Otto is the user's blind cat, 3 yrs old.",
         ),
         ("Which pension is right now that I'm self-employed?", "The user is self-employed."),
         ("what do i do with my bus pass now i work from home?", "The user works from home."),

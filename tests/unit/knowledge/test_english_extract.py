@@ -447,8 +447,8 @@ def test_remark_stays_with_what_it_is_about():
 
 
 def test_pronoun_becomes_the_person_named_before():
-    found = read_turn([said("vet says Moss has kidney problems, he gets special food now")])
-    assert [each.content for each in found] == ["Vet says Moss has kidney problems, Moss gets special food now."]
+    found = read_turn([said("vet says Moss is diabetic, he gets insulin now")])
+    assert [each.content for each in found] == ["Vet says Moss is diabetic.", "Moss gets insulin now."]
 
 
 def test_one_word_goes_with_the_sentence_after_it():

@@ -92,7 +92,7 @@ def test_words_of_people_with_names_stay() -> None:
 
 
 def test_claim_that_is_past_and_about_something_else_is_off_topic() -> None:
-    said = "The oven guy is coming Thursday at 7am."
+    said = "The exam is next Tuesday."
     assert off_topic(said, role="user", kind=SourceKind.RECORD, holds=False)
     assert not off_topic(said, role="user", kind=SourceKind.RECORD)
-    assert not off_topic(said, "When does the oven guy come?", role="user", kind=SourceKind.RECORD, holds=False)
+    assert not off_topic(said, "When is the exam?", role="user", kind=SourceKind.RECORD, holds=False)

@@ -81,7 +81,7 @@ def test_people_who_share_a_verb_stay_together() -> None:
         ),
         ("I hired Amadou as head baker. He starts on April 1st.", "Amadou starts on April 1st."),
         ("My tutor is Dr Okafor, her office is in Schuster.", "Dr Okafor's office is in Schuster."),
-        ("My friend Joana is getting married and I'm her maid of honour.", "The user is Joana's maid of honour."),
+        ("My friend Joana has a baby and I'm her godmother.", "The user is Joana's godmother."),
         ("Inès is coming home for Easter. She plays the cello on Sundays.", "Inès plays the cello on Sundays."),
     ],
 )
@@ -291,7 +291,7 @@ def test_words_without_a_state_are_not_told_of_the_speaker(text: str) -> None:
     ("text", "kinds"),
     [
         ("I read your answers between patients so keep it short, three lines max.", ["fact", "instruction"]),
-        ("No sign of Biscuit yet, we've put posters up all over the estate.", ["fact"]),
+        ("No sign of Biscuit yet, we've put posters up all over the estate.", ["fact", "fact"]),
         ("The lamb is off the menu from next week, we're doing mushrooms.", ["fact"]),
         ("Sundays are off limits", ["constraint"]),
     ],

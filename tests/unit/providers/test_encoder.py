@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,9 @@ from limpet.providers.choose import create_embedder
 from limpet.providers.encoder import EncoderEmbedder
 from limpet.search.embed import BatchEmbedder
 
-WIDTH, HIDDEN, PIECES = 4, 3, 30_522
-GOLDEN = [0.038813, -0.110134, -0.044973, -0.036662, 0.056265, -0.044574]  # of the file that ships
+WIDTH, HIDDEN, HEAD, PIECES = 4, 3, 5, 30_522
+WORDS = "the dog barks at our postman on every windy morning in may and june".split()
+GOLDEN = [0.007228, -0.004183, 0.115185, -0.023994, -0.040855, 0.032494]  # of the file that ships
 
 
 @pytest.fixture
@@ -25,11 +28,15 @@ def arrays():
         "table": random.integers(-127, 128, (PIECES, WIDTH), dtype=np.int8),
         "scale": np.full(PIECES, 0.01, dtype=np.float32),
         "gate": draw(PIECES),
-        "first": draw(3, WIDTH, HIDDEN),
+        "first": draw(3 * HIDDEN, WIDTH),
         "first_bias": draw(HIDDEN),
-        "second": draw(HIDDEN, WIDTH),
+        "second": draw(WIDTH, HIDDEN),
         "second_bias": draw(WIDTH),
         "pool": draw(WIDTH),
+        "widen": draw(HEAD, WIDTH),
+        "widen_bias": draw(HEAD),
+        "narrow": draw(WIDTH, HEAD),
+        "narrow_bias": draw(WIDTH),
     }
 
 
@@ -46,10 +53,13 @@ def encode_plainly(arrays, pieces):
     total = np.zeros(WIDTH)
     for at, piece in enumerate(pieces):
         beside = [seen[at - 1] if at else nothing, seen[at], seen[at + 1] if at + 1 < len(seen) else nothing]
-        hidden = sum(near @ matrix for near, matrix in zip(beside, row["first"], strict=True)) + row["first_bias"]
-        own = seen[at] + np.maximum(hidden, 0) @ row["second"] + row["second_bias"]
+        matrices = row["first"].reshape(3, HIDDEN, WIDTH)
+        hidden = sum(matrix @ near for near, matrix in zip(beside, matrices, strict=True)) + row["first_bias"]
+        own = seen[at] + row["second"] @ np.maximum(hidden, 0) + row["second_bias"]
         total += own * np.exp(np.clip(row["gate"][piece] + own @ row["pool"], -8, 8))
-    return total / np.linalg.norm(total)
+    whole = total / np.linalg.norm(total)
+    whole += row["narrow"] @ np.maximum(row["widen"] @ whole + row["widen_bias"], 0) + row["narrow_bias"]
+    return whole / np.linalg.norm(whole)
 
 
 def test_encoder_computes_what_its_weights_say(tmp_path, arrays):
@@ -66,6 +76,16 @@ def test_encoder_embeds_text_alike_alone_and_among_others():
     together = np.array(embedder.embed(texts))
     alone = np.array([embedder.embed([text])[0] for text in texts[::17]])
     assert np.allclose(together[::17], alone, atol=1e-5)
+
+
+def test_encoder_gives_same_vectors_to_threads_that_meet_the_same_words_first(tmp_path, arrays):
+    texts = [f"{word} {other}" for word in WORDS for other in WORDS]
+    expected = write(tmp_path / "alone.npz", arrays).embed(texts)
+    for run in range(5):
+        embedder = write(tmp_path / f"{run}.npz", arrays)
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(embedder.embed, [texts] * 8))
+        assert all(np.allclose(each, expected, atol=1e-6) for each in found)
 
 
 def test_encoder_finds_answer_in_other_words():

@@ -114,7 +114,7 @@ def smooth_slowly(catalogue: Catalogue, scores: np.ndarray[Any, Any], average: f
         best[message] = max(best.get(message, 0.0), score)
     beside = ((catalogue.previous[at], catalogue.following[at]) for at in catalogue.message)
     return [
-        score + 0.5 * best.get(int(before), average) + 0.25 * best.get(int(after), average)
+        score + 0.5 * (best.get(int(before), average) + best.get(int(after), average))
         for score, (before, after) in zip(scores.tolist(), beside, strict=True)
     ]
 
@@ -128,7 +128,7 @@ def test_smoother_adds_best_of_neighbouring_messages(twice: bool) -> None:
     catalogue = make_empty_catalogue(0).append_rows(rows)
     assert catalogue.facts.in_order is not twice
     scores = np.random.default_rng(3).normal(size=len(rows))
-    smoother, everything = Smoother(catalogue, scores, (0.5, 0.25), 0.3), np.arange(len(rows))
+    smoother, everything = Smoother(catalogue, scores, 0.5, 0.3), np.arange(len(rows))
     assert smoother.at(everything).tolist() == pytest.approx(smooth_slowly(catalogue, scores, 0.3))
     some = everything[::7]
     assert smoother.at(some).tolist() == pytest.approx(smoother.at(everything)[some].tolist())
@@ -156,7 +156,7 @@ def test_select_best_of_many_finds_one_between_high_neighbours() -> None:
     scores[5000] = 0.1
     allowed = np.ones(count, dtype=bool)
     allowed[4999] = False
-    assert Smoother(catalogue, scores, (0.5, 0.5), 0.25).select_best(allowed, 2).tolist() == [5000, 5001]
+    assert Smoother(catalogue, scores, 0.5, 0.25).select_best(allowed, 2).tolist() == [5000, 5001]
 
 
 @pytest.mark.parametrize("speakers", [("Ann", "Bob"), (None, None)])
@@ -183,7 +183,7 @@ def test_truncated_catalogue_has_no_message_after_its_end() -> None:
     rows = [CatalogueRow(at, "s", at + 1, "user", None, 0, 1, 0) for at in range(5)]
     longer, shorter = (make_empty_catalogue(0).append_rows(rows[:count]) for count in (5, 3))
     scores, everything = np.array([1.0, 2.0, 3.0]), np.arange(3)
-    cut, fresh = (Smoother(each, scores, (0.5, 0.5), 0.25) for each in (longer.truncate(3), shorter))
+    cut, fresh = (Smoother(each, scores, 0.5, 0.25) for each in (longer.truncate(3), shorter))
     assert cut.at(everything).tolist() == fresh.at(everything).tolist()
 
 
