@@ -142,6 +142,32 @@ def test_find_changes_leaves_instructions_that_still_hold(instruction: str, mess
     assert find_changes(message, [instruction, *KNOWN])[0].probability < DOUBTS
 
 
+@pytest.mark.parametrize(
+    ("message", "claim"),
+    [
+        ("Priyanka has left the company", "The user's manager is Priyanka."),
+        ("Ivana dumped me", "The user's girlfriend is Ivana."),
+        ("Otto moved out on Sunday", "The user's son Otto lives with them."),
+        ("Bill died on Friday", "The user's father Bill is in a home."),
+    ],
+)
+def test_find_changes_takes_who_has_left_for_gone(message: str, claim: str) -> None:
+    (change,) = find_changes(message, [claim])
+    assert change.probability >= CONTRADICTS
+
+
+@pytest.mark.parametrize(
+    ("message", "claim"),
+    [
+        ("Otto moved out on Sunday", "The user's son Otto is 19 years old."),
+        ("Noor left the band", "The user's sister is called Noor."),
+    ],
+)
+def test_find_changes_leaves_family_that_only_moves(message: str, claim: str) -> None:
+    (change,) = find_changes(message, [claim])
+    assert change.probability < CONTRADICTS
+
+
 @pytest.mark.parametrize("message", ["the physio says no running, so the race is off", "they've called the race off"])
 def test_find_changes_takes_an_event_that_is_off_for_over(message: str) -> None:
     found = find_changes(message, ["The race is 14 June in Sopot.", *KNOWN])

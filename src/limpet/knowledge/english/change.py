@@ -29,6 +29,16 @@ def tells_of_loss(sentence: str) -> bool:
     return get_signs("loss_signs").search(sentence.lower()) is not None
 
 
+def is_kin_still(claim: str, sentence: str) -> bool:
+    """Return whether a claim is about family that a sentence does not call dead: a son who moves out stays one.
+
+    That he lives with somebody is over.
+    """
+    if not get_pattern("kin_for_life").search(claim) or get_signs("death_signs").search(sentence.lower()):
+        return False
+    return not (get_pattern("lives_somewhere").search(claim) and "moved out" in sentence.lower())
+
+
 def find_retracted(sentence: str) -> str:
     """Return what a sentence says was never so: "turns out it wasn't gluten after all". Empty if it says nothing."""
     found = get_pattern("retracted").search(sentence)
