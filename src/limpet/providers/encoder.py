@@ -29,6 +29,7 @@ _MAX_PIECES = 512  # of a text
 _MAX_WEIGHT = 8.0
 _CACHED = 4096  # vectors of texts
 _FEW = 8  # texts at a time that are cached; more are an import
+_FIRST_PIECES = 1024  # word pieces that there is room for at first
 _AFTER_LATIN = "\u0250"
 _WEIGHTS = Path(__file__).parent / "data" / "encoder.npz"
 _loading = threading.Lock()
@@ -121,10 +122,10 @@ class _Network:
         self._narrow_bias = small["narrow_bias"]
         self._hidden_pool = np.einsum("ij,i->j", small["second"], small["pool"])
         count, hidden = len(table), len(small["first_bias"])
-        # Of pieces that occurred, in their order: what is not written yet takes no memory.
+        # Of the pieces that occurred, side by side in their order: a page of memory holds several.
         self._place = np.zeros(count, dtype=np.int32)  # 0: did not occur
-        self._seen = np.empty((count + 1, 3, hidden), dtype=np.float32)
-        self._count = np.empty(count + 1, dtype=np.float32)
+        self._seen = np.empty((_FIRST_PIECES, 3, hidden), dtype=np.float32)
+        self._count = np.empty(_FIRST_PIECES, dtype=np.float32)
         self._next, self._learning = 1, threading.Lock()
 
     def get_rows(self, pieces: NDArray[Any]) -> NDArray[float32]:
@@ -168,11 +169,22 @@ class _Network:
         import numpy as np
 
         own = np.arange(self._next, self._next + len(new))
+        if self._next + len(new) > len(self._count):
+            size = 2 * self._next + len(new)
+            self._seen, self._count = (_copy_rows(each, self._next, size) for each in (self._seen, self._count))
         rows = self.get_rows(new)
         self._seen[own] = np.einsum("ij,kj->ik", rows, self._first).reshape(-1, *self._seen.shape[1:])
         self._count[own] = self._gate[new] + np.einsum("ij,j->i", rows, self._pool)
         self._place[new] = own  # last: others read it without the lock
         self._next += len(new)
+
+
+def _copy_rows(array: NDArray[Any], count: int, size: int) -> NDArray[Any]:
+    import numpy as np
+
+    larger = np.empty((size, *array.shape[1:]), dtype=array.dtype)
+    larger[:count] = array[:count]
+    return larger
 
 
 def _length(vector: NDArray[float32]) -> float:

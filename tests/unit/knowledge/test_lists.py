@@ -99,6 +99,7 @@ def test_split_statements_takes_coordinated_facts_apart(said: str, statements: l
         "I have a bread knife, the long one and the short one",
         "If I get a cat and a dog, I need a garden",
         "Give me a title, a summary and three tags",
+        "I have finals in two weeks and debits and credits still turn around in my head",
     ],
 )
 def test_split_statements_keeps_whole_what_belongs_together(said: str) -> None:

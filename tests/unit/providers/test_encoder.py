@@ -7,6 +7,7 @@ import pytest
 
 from limpet.config import EmbeddingSettings
 from limpet.errors import ProviderError
+from limpet.providers import encoder
 from limpet.providers.choose import create_embedder
 from limpet.providers.encoder import EncoderEmbedder
 from limpet.search.embed import BatchEmbedder
@@ -86,6 +87,14 @@ def test_encoder_gives_same_vectors_to_threads_that_meet_the_same_words_first(tm
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(embedder.embed, [texts] * 8))
         assert all(np.allclose(each, expected, atol=1e-6) for each in found)
+
+
+def test_encoder_makes_room_for_more_pieces_than_it_expects(tmp_path, arrays, monkeypatch):
+    monkeypatch.setattr(encoder, "_FIRST_PIECES", 2)
+    texts = [*WORDS, " ".join(WORDS)]
+    found = write(tmp_path / "weights.npz", arrays).embed(texts * 2)
+    expected = [encode_plainly(arrays, encoder.token_ids(text, 99)[1:-1]) for text in texts * 2]
+    assert np.allclose(found, expected, atol=1e-4)
 
 
 def test_encoder_finds_answer_in_other_words():
