@@ -183,7 +183,8 @@ def _judge_words(said: _Text, claim: _Text) -> float:
         return _RETRACTED
     if heard and heard <= names and _begins_with(said, heard) and not english.tells_of_loss(said.text):
         return 0.0
-    if heard <= names and english.is_kin_still(claim.text, said.text):
+    owners = {stem(each.casefold()) for each in english.list_owners(said.text)}
+    if heard <= names and (heard <= owners or english.is_kin_still(claim.text, said.text)):
         return 0.0
     size = len(said.stems) if heard <= names else min(len(said.stems), len(claim.stems))
     ends = _ENDS if heard and said.has_end_sign else 0.0

@@ -161,6 +161,7 @@ def test_find_changes_takes_who_has_left_for_gone(message: str, claim: str) -> N
     [
         ("Otto moved out on Sunday", "The user's son Otto is 19 years old."),
         ("Noor left the band", "The user's sister is called Noor."),
+        ("Kwame's mate just got divorced and is on our sofa", "The user's partner Kwame cooks."),
     ],
 )
 def test_find_changes_leaves_family_that_only_moves(message: str, claim: str) -> None:

@@ -39,7 +39,8 @@ _HOMES = {
     "beside": "find_beside",
     "change": (
         "allows changes_instructions find_called_off find_retracted find_return find_topics forbids has_change_sign"
-        " has_end_sign has_stay_sign is_kin_still is_last is_passing list_instructed replaces_style tells_of_loss"
+        " has_end_sign has_stay_sign is_kin_still is_last is_passing list_instructed list_owners replaces_style"
+        " tells_of_loss"
     ),
     "clause": "expand_contractions find_asked_subjects find_role_word speaks_of_user",
     "coordination": "is_comment is_order is_standing_order lacks_verb states_fact states_habit",

@@ -39,6 +39,11 @@ def is_kin_still(claim: str, sentence: str) -> bool:
     return not (get_pattern("lives_somewhere").search(claim) and "moved out" in sentence.lower())
 
 
+def list_owners(sentence: str) -> list[str]:
+    """Return whose friends and family a sentence speaks of: "Kwame's mate got divorced" is not about Kwame."""
+    return [found["whose"] for found in get_pattern("friend_of").finditer(sentence)]
+
+
 def find_retracted(sentence: str) -> str:
     """Return what a sentence says was never so: "turns out it wasn't gluten after all". Empty if it says nothing."""
     found = get_pattern("retracted").search(sentence)
