@@ -18,7 +18,6 @@ from limpet.knowledge.prominence import DOUBTFUL as SURE_ENOUGH
 from limpet.knowledge.reader import (
     DOUBTFUL,
     SHOWN,
-    SHOWN_BETWEEN_PEOPLE,
     SURE,
     VITAL_ATTRIBUTES,
     Reading,
@@ -465,7 +464,8 @@ def _quote_again(text: str, words: str) -> str:
 
 def _rate(said: TurnMessage, reading: Reading, *, quoted: bool) -> float:
     """How sure a claim is. What the reader doubts, or what names nobody, is kept below what is ever shown alone."""
-    shown = reading.keep >= SHOWN_BETWEEN_PEOPLE if english.is_named(said) else reading.shown
+    # The orders of people who talk with each other are for each other.
+    shown = reading.keep >= SHOWN if english.is_named(said) else reading.shown
     if shown and not quoted:
         return round(min(0.9, reading.keep), 3)
     return round(0.3 + 0.15 * (min(reading.keep, SHOWN) - DOUBTFUL) / (SHOWN - DOUBTFUL), 3)

@@ -36,12 +36,10 @@ ATTRIBUTES = tuple(
 
 # ``keep`` from which on the reader is right, out of fold (training/reader/README.md): nine clauses in ten,
 SURE = 0.71
-# 88 in a hundred of `limpet bench truth`: a claim is shown,
+# nine claims in ten of `limpet bench truth`: a claim is shown,
 SHOWN = 0.64
-# and eight in ten, where it says health, diet or a rule: there a miss costs more.
+# and a little sooner where it says health, diet or a rule: there a miss costs more.
 SHOWN_VITAL = 0.57
-# People who talk with each other say less that lasts, and their orders are for each other.
-SHOWN_BETWEEN_PEOPLE = 0.7
 # Below this, a clause states nothing worth keeping. Between it and shown: keep it, but never show it alone.
 DOUBTFUL = 0.32
 VITAL_KINDS = frozenset({"instruction", "constraint"})

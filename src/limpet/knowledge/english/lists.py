@@ -34,7 +34,7 @@ _MAX_THING = 12  # words of a thing at most: more tell a story
 _MAX_THINGS = 8
 _SURELY = 3  # things that are a list by their number
 _PERSONS = frozenset({"i", "he", "she", "we", "they"})
-_OFTEN_DONE = frozenset("still always never often usually".split())  # before a verb: "credits still turn around"
+_BEFORE_VERBS = frozenset("still always never often usually".split())  # "credits still turn around"
 _ONES = frozenset("me us him them it you".split())  # stand for somebody or something else
 _PLACES = frozenset("at by from in near on".split())
 _OFTEN = frozenset("every each once twice daily".split())
@@ -276,7 +276,7 @@ def _holds_clause(tokens: Sequence[Token]) -> bool:
             return False
         if is_auxiliary(other.word) or other.word in _PERSONS or one.short not in {"", "is"}:
             return True
-        if one.word in _OFTEN_DONE and other.word in get_words("verbs"):
+        if one.word in _BEFORE_VERBS and other.word in get_words("verbs"):
             return True
         object_of = other.word in _ONES | get_words("determiners") or other.word[0].isdigit()
         acts = one.word in get_words("verbs") or one.word in third_person() or one.word.endswith("ed")
