@@ -5,8 +5,12 @@ Lower the figures where you can. Who has to raise one says why in the commit.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,11 +20,13 @@ import pytest
 from limpet import Config, Limpet, Message
 from limpet.api.session import Session
 from limpet.errors import StorageError
+from limpet.model.note import Note
 from limpet.model.scope import Level, Partition
 from limpet.model.session import LearnResult
+from limpet.notes.repository import Notes
 from limpet.store.postgres.db import PostgresDb
 from limpet.store.sqlite.connection import SqliteConnection, SqliteDb
-from limpet.store.tx import Params, Query, Tx, partition_params
+from limpet.store.tx import Params, Partitions, Query, Tx, partition_params
 
 CONFIG = Config.load(
     env={},
@@ -32,7 +38,7 @@ MOST = {
     "append": {"sqlite": 8, "postgres": 2},
     "recall": {"sqlite": 9, "postgres": 3},
     "context": {"sqlite": 15, "postgres": 3},
-    "turn": {"sqlite": 66, "postgres": 10},
+    "turn": {"sqlite": 50, "postgres": 9},
     "learn": {"sqlite": 72, "postgres": 40},  # four claims; the append, and the mark of the turn before
 }
 
@@ -212,3 +218,37 @@ def test_append_sets_the_oldest_moment_of_a_session_only_when_it_changes(monkeyp
         assert changes.count("sessions.set_oldest") == 1
         session.append("user", "said before", created_at=NOON - timedelta(days=1))
         assert changes.count("sessions.set_oldest") == 2
+
+
+def test_reads_sent_along_with_a_lock_see_what_its_last_holder_wrote(postgres_url: str) -> None:
+    """And what they answered is not answered again: the transaction itself may have changed it."""
+    with (
+        Limpet.open(postgres_url, config=CONFIG) as one,
+        Limpet.open(postgres_url, config=CONFIG) as two,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        session = one.session("app", "main", user="ana")
+        session.append("user", "The seals were asleep.")
+        ana, note = session.info.partition, Note("2026-03-10.md", "old", NOON)
+        one._runtime.store.write(lambda tx: Notes(tx).put(ana, note))
+        is_locked, has_asked = threading.Event(), threading.Event()
+
+        def hold_and_write(tx: Tx) -> None:
+            Partitions(tx).lock(ana)
+            is_locked.set()
+            has_asked.wait(10)
+            time.sleep(0.3)  # for the other one to wait for the lock
+            Notes(tx).put(ana, replace(note, text="new", version=2))
+
+        def read_twice(tx: Tx) -> list[str]:
+            has_asked.set()
+            Notes(tx).prefetch_locked(ana, note.name)
+            found = [Notes(tx).lock(ana, note.name)]
+            Notes(tx).put(ana, replace(note, text="newest", version=3))
+            found.append(Notes(tx).lock(ana, note.name))
+            return [each.text for each in found if each is not None]
+
+        writing = threads.submit(one._runtime.store.write, hold_and_write)
+        is_locked.wait(10)
+        assert two._runtime.store.write(read_twice) == ["new", "newest"]
+        writing.result(10)

@@ -275,7 +275,9 @@ class Turn:
                 self._store_note(tx, note, new[-1])
 
         # A model that is asked again answers in other words: the first reply counts.
-        kept = store_messages(self._runtime.appender, self._info.scope, messages, on_store, None)
+        kept = store_messages(
+            self._runtime.appender, self._info.scope, messages, on_store, None, None if note is None else note.prefetch
+        )
         if self._runtime.config.learn.enabled or self._runtime.llm is not None:
             self._runtime.wake_worker()
         if note is not None and kept.new:
@@ -333,6 +335,7 @@ def store_messages(
     messages: Sequence[Message],
     finish: WithinTransaction,
     is_same: IsSame | None,
+    prefetch: Callable[[Tx], None] | None = None,
 ) -> StoredMessages:
     """Messages in one transaction with what else they finish, found by search once it is committed."""
     is_new = False
@@ -343,7 +346,8 @@ def store_messages(
         if is_new:
             finish(tx, new)
 
-    return StoredMessages(appender.append(scope, messages, within=on_store, is_same=is_same), is_new)
+    stored = appender.append(scope, messages, within=on_store, is_same=is_same, prefetch=prefetch)
+    return StoredMessages(stored, is_new)
 
 
 def mark_quotes(reply: Message, shown: str) -> Message:

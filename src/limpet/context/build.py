@@ -122,7 +122,7 @@ class ContextBuilder:
         prepared = self._prepare_recall(visible, request)
 
         def read(tx: Tx) -> tuple[ContextInputs, Mapping[str, Note]]:
-            self._prefetch_conversation(tx, scope)
+            self._prefetch_conversation(tx, scope, request)
             recalled, notes = self._collect(tx, scope, visible, request, prepared)
             return self._read_conversation(tx, scope, request, recalled), notes
 
@@ -173,7 +173,11 @@ class ContextBuilder:
     def _read_inputs(
         self, scope: Scope, request: ContextRequest, recalled: ContextInputs, unsaved: Message | None
     ) -> ContextInputs:
-        inputs = self.store.read(lambda tx: self._read_conversation(tx, scope, request, recalled))
+        def read(tx: Tx) -> ContextInputs:
+            self._prefetch_conversation(tx, scope, request)
+            return self._read_conversation(tx, scope, request, recalled)
+
+        inputs = self.store.read(read)
         return inputs if unsaved is None else inputs.with_message(unsaved)
 
     def compact_if_due(
@@ -187,7 +191,7 @@ class ContextBuilder:
         """Compact if that is due. Return also the conversation, read in the same transaction, before that."""
 
         def read(tx: Tx) -> tuple[Unsummarised, ContextInputs]:
-            self._prefetch_conversation(tx, scope)
+            self._prefetch_conversation(tx, scope, request)
             return read_unsummarised(tx, scope), self._read_conversation(tx, scope, request, recalled)
 
         known, inputs = self.store.read(read)
@@ -236,11 +240,13 @@ class ContextBuilder:
         vectors = search.embed_question(self.embedder, visible, request.query) if recipe.dense else {}
         return PreparedRecall(Question.parse(request.query, request.at), recipe, vectors)
 
-    def _prefetch_conversation(self, tx: Tx, scope: Scope) -> None:
+    def _prefetch_conversation(self, tx: Tx, scope: Scope, request: ContextRequest) -> None:
         """Let it be read along with whatever is read next."""
         if tx.db.is_remote:
+            assert scope.session is not None
             page = Messages.recent_query(scope, first_page_size(self.config.context.recent_messages))
-            tx.db.prefetch([*summary_queries(scope), page])
+            ended = Records.ended_query(scope.partition, scope.session, request.now)
+            tx.db.prefetch([*summary_queries(scope), page, ended])
 
     def _read_conversation(
         self, tx: Tx, scope: Scope, request: ContextRequest, recalled: ContextInputs

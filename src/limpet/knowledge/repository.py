@@ -372,12 +372,14 @@ class Records(Repository):
 
     def find_ended_sentences(self, space: Partition, session: str, now: datetime) -> tuple[str, ...]:
         """The words of a session's messages that stated what was taken back or replaced since."""
-        found = self._find_in_partition(
-            space,
-            "r.source_session = :session AND (r.superseded_by IS NOT NULL OR r.valid_to <= :now)",
-            {"session": session, "now": to_micros(now)},
-        )
+        [rows] = self._db.all_together([self.ended_query(space, session, now)])
+        found = self.decrypt_records(space.tenant, rows)
         return tuple(record.source.sentence for record in found if record.source.sentence)
+
+    @classmethod
+    def ended_query(cls, space: Partition, session: str, now: datetime) -> Query:
+        ended = "r.source_session = :session AND (r.superseded_by IS NOT NULL OR r.valid_to <= :now)"
+        return cls._partition_query(space, ended, {"session": session, "now": to_micros(now)})
 
     def find_turns(self, space: Partition, session: str, limit: int | None = None) -> list[Record]:
         """The records of a session's finished turns, or the oldest of them."""
@@ -391,13 +393,17 @@ class Records(Repository):
     def _find_in_partition(
         self, space: Partition, clause: str, params: dict[str, Any], limit: int | None = None
     ) -> list[Record]:
+        [rows] = self._db.all_together([self._partition_query(space, clause, params, limit)])
+        return self.decrypt_records(space.tenant, rows)
+
+    @staticmethod
+    def _partition_query(space: Partition, clause: str, params: dict[str, Any], limit: int | None = None) -> Query:
         where = f"{_OF_PARTITION} AND {clause}"
         order = "ORDER BY r.updated_at DESC, r.id DESC"
         if limit is not None:
             order = "ORDER BY r.updated_at, r.id LIMIT :limit"
             params = {**params, "limit": limit}
-        rows = self._db.all("records.select", {**partition_params(space), **params}, where=where, order=order)
-        return self.decrypt_records(space.tenant, rows)
+        return Query("records.select", {**partition_params(space), **params}, where, order)
 
     def mark_used(self, space: Partition, uses: Mapping[str, tuple[int, datetime]]) -> None:
         """Add uses, for each record their number and the last; not a change, so nothing goes into the history."""

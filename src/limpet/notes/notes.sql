@@ -1,5 +1,6 @@
 -- name: notes.select
-SELECT @columns(notes) FROM notes WHERE bucket = :bucket AND partition_id = :partition_id AND {where} ORDER BY name {order}
+SELECT @columns(notes), partition_id FROM notes WHERE bucket = :bucket AND partition_id = (SELECT p.id FROM partitions p
+    WHERE p.bucket = :bucket AND p.tenant = :tenant AND p.level = :level AND p.owner = :owner) AND {where} ORDER BY name {order}
 
 -- name: notes.insert
 INSERT INTO notes (bucket, partition_id, @columns(notes)) VALUES (:bucket, :partition_id, @values(notes))

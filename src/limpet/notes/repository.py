@@ -9,7 +9,7 @@ from limpet.model.scope import Level, Partition
 from limpet.search.chunk_repository import Chunks
 from limpet.store.encryption import RowLayout
 from limpet.store.tables import NOTE_ROWS, NOTES
-from limpet.store.tx import Partitions, Query, Repository, partition_key
+from limpet.store.tx import Partitions, Query, Repository, partition_params
 
 _NOTE = RowLayout(NOTES, NOTE_ROWS)
 
@@ -30,25 +30,25 @@ class Notes(Repository):
         return found
 
     def find(self, partition: Partition, names: Collection[str] | None = None, order: str = "") -> dict[str, Note]:
-        known = Partitions(self._tx).find_id(partition)
-        if known is None:
-            return {}
-        [rows] = self._db.all_together([self._build_query(known, names, order)])
+        [rows] = self._db.all_together([self._build_query(partition, names, order)])
         cipher = self._cipher(partition)
-        found = [NOTE_ROWS.read(cipher.decrypt_row(_NOTE, (known, row[0]), row)) for row in rows]
+        found = [NOTE_ROWS.read(cipher.decrypt_row(_NOTE, (row[-1], row[0]), row)[:-1]) for row in rows]
         return {note.name: note for note in found}
 
     def prefetch(self, partition: Partition, names: Collection[str]) -> None:
         """Let these be read along with whatever is read next."""
-        known = self._tx.partition_ids.get(partition) if names else None
-        if known is not None:
-            self._db.prefetch([self._build_query(known, names)])
+        if names:
+            self._db.prefetch([self._build_query(partition, names)])
 
-    def _build_query(self, partition_id: int, names: Collection[str] | None, order: str = "") -> Query:
+    def prefetch_locked(self, partition: Partition, name: str) -> None:
+        """Let what ``lock`` reads be read along with the lock of the partition."""
+        self._db.prefetch_locked([self._build_query(partition, [name], self._db.for_update)])
+
+    def _build_query(self, partition: Partition, names: Collection[str] | None, order: str = "") -> Query:
+        params = partition_params(partition)
         if names is None:
-            return Query("notes.select", partition_key(partition_id), order=order)
-        params = {**partition_key(partition_id), "names": self._db.to_array([*names])}
-        return Query("notes.select", params, "name IN :names[]", order)
+            return Query("notes.select", params, order=order)
+        return Query("notes.select", {**params, "names": self._db.to_array([*names])}, "name IN :names[]", order)
 
     def put(self, partition: Partition, note: Note) -> None:
         """Insert version 1 of a locked note, or put a later version in place of the one before."""

@@ -437,20 +437,22 @@ class TurnNote:
 
     def __init__(self, notes: UserNotes, partition: Partition, user: str, assistant: str) -> None:
         """``user``, ``assistant``: what was said, with secrets masked."""
-        self._notes, self._partition = notes, partition
-        self._said = user, assistant
+        self._notes, self._partition, self._said = notes, partition, (user, assistant)
+        self._today = day_name(notes.local_day(notes.clock(), partition.owner))
         self._is_mirrored = notes.files(partition) is not None
         self._stored: Note | None = None
         if self._is_mirrored:  # what a person wrote there comes before
-            notes.get(partition, day_name(notes.local_day(notes.clock(), partition.owner)))
+            notes.get(partition, self._today)
+
+    def prefetch(self, tx: Tx) -> None:
+        """Let what ``store`` reads be read along with the first lock of the transaction."""
+        Notes(tx).prefetch_locked(self._partition, self._today)
 
     def store(self, tx: Tx, moment: datetime) -> None:
         notes, partition = self._notes, self._partition
         at = notes.to_local(moment, partition.owner)
-        line = format_line(at, *self._said)
-        if line:
-            name = day_name(at.date())
-            note = Notes(tx).lock(partition, name) or Note(name, "", moment, 0)
+        if line := format_line(at, *self._said):
+            note = Notes(tx).lock(partition, name := day_name(at.date())) or Note(name, "", moment, 0)
             text, version = notes.add_line(note.text, line=line), note.version + 1
             changed = replace(note, text=text, updated_at=notes.clock(), version=version, pending=self._is_mirrored)
             Notes(tx).put(partition, changed)

@@ -52,17 +52,20 @@ class MessageAppender:
         progress: Progress | None = None,
         within: WithinTransaction | None = None,
         is_same: IsSame | None = Message.is_duplicate_of,
+        prefetch: Callable[[Tx], None] | None = None,
     ) -> list[Message]:
         """Add all or none, with the next sequence numbers.
 
         A message whose idempotency key is stored is not added again. Raises IdempotencyConflict where it is another
-        one; with ``is_same=None`` the stored one stands for any.
+        one; with ``is_same=None`` the stored one stands for any. ``prefetch``: what ``within`` reads of the partition.
         """
         now = self.clock()
         entries = prepare_entries(messages, self.settings, now)
         entries = self._embed(scope.partition, entries, progress)
 
         def write(tx: Tx) -> list[Message]:
+            if prefetch is not None:
+                prefetch(tx)
             head = Sessions(tx).lock_head(scope)
             stored = store_entries(tx, scope, entries, now, head, is_same=is_same)
             if within is not None:

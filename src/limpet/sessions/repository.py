@@ -160,8 +160,14 @@ class Sessions(_SessionRows):
         self._tx.partition_ids[row[1], row[0]] = partition_id
         return SESSION_ROWS.read(values)
 
-    def lock(self, scope: Scope) -> SessionInfo:
-        """Return the session, locked until the transaction ends. Raises SessionNotFound."""
+    def lock(self, scope: Scope, *more: Query) -> SessionInfo:
+        """Return the session, locked until the transaction ends. Raises SessionNotFound.
+
+        ``more``: reads of its rows that follow, sent along with the lock.
+        """
+        if scope.user is not None and self._db.is_remote:
+            where, params = build_scope_filter(scope)
+            self._db.prefetch_locked([Query("sessions.select", params, where, self._db.for_update), *more])
         row = self._select_one(self._lock_partition(scope), self._db.for_update)
         if row is None:
             raise _not_found_error(scope)
@@ -343,9 +349,13 @@ class Messages(_SessionRows):
         return Query("messages.select", {**params, "limit": count}, where, "ORDER BY m.sequence DESC LIMIT :limit")
 
     def count_through(self, scope: Scope, upper_sequence: int) -> int:
-        where, params = self._range_filter(scope, None, upper_sequence + 1)
-        row = self._db.one("messages.count", params, where=where)
-        return int(row[0]) if row else 0
+        [rows] = self._db.all_together([self.count_query(scope, upper_sequence)])
+        return int(rows[0][0])
+
+    @classmethod
+    def count_query(cls, scope: Scope, upper_sequence: int) -> Query:
+        where, params = cls._range_filter(scope, None, upper_sequence + 1)
+        return Query("messages.count", params, where)
 
     @staticmethod
     def _range_filter(scope: Scope, after: int | None, before: int | None) -> tuple[str, dict[str, Any]]:
@@ -378,8 +388,13 @@ class Summaries(_SessionRows):
 
     def get_watermarks(self, scope: Scope) -> tuple[int, int]:
         """Return the last cleared sequence and the last epoch used."""
-        row = self._db.one("summaries.watermarks", self._key(scope))
-        return (row[0], row[1]) if row else (0, 0)
+        [rows] = self._db.all_together([self.watermarks_query(scope)])
+        return rows[0] if rows else (0, 0)
+
+    @staticmethod
+    def watermarks_query(scope: Scope) -> Query:
+        where, params = build_scope_filter(scope)
+        return Query("summaries.watermarks", params, where)
 
 
 class KeyValueEntries(_SessionRows):

@@ -123,8 +123,7 @@ FROM summaries y JOIN sessions s ON s.bucket = y.bucket AND s.partition_id = y.p
 WHERE {where} ORDER BY s.id
 
 -- name: summaries.watermarks
-SELECT cleared_through, summary_epoch FROM sessions
-WHERE bucket = :bucket AND partition_id = :partition_id AND id = :session
+SELECT s.cleared_through, s.summary_epoch FROM sessions s WHERE {where}
 
 -- name: summaries.put
 INSERT INTO summaries (bucket, partition_id, session_id, text, epoch, upper_sequence, message_count, updated_at,

@@ -24,7 +24,7 @@ from limpet.model.tokens import TokenCounter
 from limpet.model.values import check_text, from_micros, is_storable, to_local
 from limpet.providers.llm import Completion, Deadline, Finish, Llm, LlmRequest, TokenUsage, build_prompt
 from limpet.sessions.extract import LearnedSentence, extract_summary, is_extracted
-from limpet.sessions.repository import Messages, Sessions, Summaries
+from limpet.sessions.repository import Messages, Sessions, Summaries, summary_queries
 from limpet.store.tx import Tx
 
 log = logging.getLogger("limpet.sessions")
@@ -208,7 +208,9 @@ def swap_summary(
     The first summary replaces epoch 0. A summary that covers only messages cleared since is stale too.
     """
     check_text(draft.text, "summary")
-    session = Sessions(tx).lock(scope)
+    _, summary = summary_queries(scope)
+    counts = Summaries.watermarks_query(scope), Messages.count_query(scope, upper_sequence)
+    session = Sessions(tx).lock(scope, summary, *counts)
     if upper_sequence > session.last_sequence:
         raise InvalidInput(
             f"a summary cannot cover up to {upper_sequence}: the session's last message is {session.last_sequence}"

@@ -78,6 +78,9 @@ class Db:
     def prefetch(self, queries: Sequence[Query]) -> None:
         """Reads that the transaction will ask for: over a network they are sent along with the next one."""
 
+    def prefetch_locked(self, queries: Sequence[Query]) -> None:
+        """The same in a transaction that writes, of rows that its next statement locks. Each answers once."""
+
     def lock_and_read(self, lock: Query, queries: Sequence[Query]) -> tuple[bool, list[list[Row]]]:
         """Lock a row, then read in statements of their own, which see what the last holder of the lock has written.
 

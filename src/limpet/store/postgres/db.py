@@ -368,16 +368,24 @@ class PostgresDb(Db):
         if self._is_snapshot:  # else an answer may have changed when it is asked for
             self._expected += queries
 
+    def prefetch_locked(self, queries: Sequence[Query]) -> None:
+        self._expected += queries
+
     def all_together(self, queries: Sequence[Query]) -> list[list[Row]]:
-        if not self._is_snapshot:
-            return [answer.rows for answer in self.ask([self._bind_query(query) for query in queries])]
         answers = self._answers
-        if any(query.identity not in answers for query in queries):
+        if not (self._is_snapshot or self._expected or answers):
+            return [answer.rows for answer in self.ask([self._bind_query(query) for query in queries])]
+        wanted = [query.identity for query in queries]
+        if any(each not in answers for each in wanted):
             missing = {each.identity: each for each in [*queries, *self._expected] if each.identity not in answers}
             found = self.ask([self._bind_query(query) for query in missing.values()])
             answers |= zip(missing, [answer.rows for answer in found], strict=True)
             self._expected = []
-        return [answers[query.identity] for query in queries]
+        rows = [answers[each] for each in wanted]
+        if not self._is_snapshot:  # what this transaction writes may change the next answer
+            for each in wanted:
+                answers.pop(each, None)
+        return rows
 
     def lock_and_read(self, lock: Query, queries: Sequence[Query]) -> tuple[bool, list[list[Row]]]:
         locked, *found = self.all_together([lock, *queries])
