@@ -44,13 +44,12 @@ DATING_WORDS = frozenset(
     """yesterday today tonight tomorrow ago last next week weeks weekend month months year years day days morning
     evening recently soon since spring summer fall autumn winter""".split()
 ).union(_CALENDAR, map(str, range(1900, 2100)))
-# Every standing wish contains one of these: most texts need no closer look.
-WISH_WORDS = frozenset("always never from whenever make prefer ask preference rather like".split())
+# Every standing wish contains one of these: most texts need no closer look, which is one at small letters.
+WISH_WORDS = frozenset("always never now whenever sure prefer ask preference rather like".split())
 STANDING_WISH = re.compile(
     r"(?:^|[.!?]\s+)(?:please )?(?:always|never|from now on|whenever|make sure (?:to|you))\b"
-    r"|\bi (?:really |would |'d |strongly |generally )?prefer\b|\bwhen i ask\b|\bmy preference\b"
-    r"|\bi(?:'d| would) (?:rather|like)\b",
-    re.IGNORECASE,
+    r"|\b(?:i (?:really |would |'d |strongly |generally )?prefer|i(?:'d| would) (?:rather|like))\b"
+    r"|\b(?:when i ask|my preference)\b"
 )
 
 # A reply of these and at most one other word takes notice of what was said, and says nothing itself.

@@ -63,17 +63,16 @@ class WordTail:
         ordinals = np.repeat(np.asarray([ordinal for ordinal, _, _ in rows], dtype="<u4"), sizes)
         lengths = np.repeat(np.asarray([min(length, MAX_LENGTH) for _, length, _ in rows], dtype="<u4"), sizes)
         entries = np.stack([ordinals, np.frombuffer(counts, "u1").astype("<u4") << 16 | lengths])
-        added = np.frombuffer(terms, "<i8")
-        order = np.argsort(added, kind="stable")
-        places = np.searchsorted(self.terms, added[order], side="right")
+        merged = np.concatenate([self.terms, np.frombuffer(terms, "<i8")])
+        order = merged.argsort(kind="stable")  # quick where most are in order, and so is take where rows are long
         return WordTail(
             self.removals,
             self.first_ordinal,
             next_ordinal,
             self.chunk_count + len(rows),
             self.word_count + sum(length for _, length, _ in rows),
-            np.insert(self.terms, places, added[order]),
-            np.insert(self.entries, places, entries[:, order], axis=1),
+            merged.take(order),
+            np.concatenate([self.entries, entries], axis=1).take(order, axis=1),
         )
 
     def find_entries(self, terms: Sequence[int]) -> list[Array]:

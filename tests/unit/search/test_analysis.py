@@ -14,6 +14,7 @@ from limpet.search.analysis import (
     analyse,
     count_shared_terms,
     extract_terms,
+    flag_chunk,
     flag_message,
     pack_terms,
     unpack_terms,
@@ -189,3 +190,23 @@ def test_count_shared_terms_is_size_of_intersection(question: str, text: str) ->
 )
 def test_flag_message_tells_whether_it_only_asks(text: str, only_asks: bool) -> None:
     assert bool(flag_message(text) & TextFlag.ONLY_ASKS) is only_asks
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Always answer in French.",
+        "Thanks! Please never call me sir",
+        "From now on, use metric units",
+        "Whenever I say stop, stop.",
+        "Make sure you greet Ann",
+        "I prefer tea",
+        "I strongly prefer trains.",
+        "When I ask for a plan, be brief",
+        "It is my preference",
+        "I'd rather walk",
+        "I would like a window seat",
+    ],
+)
+def test_standing_wish_is_flagged(text: str) -> None:
+    assert flag_chunk(text) & TextFlag.STANDING_WISH
