@@ -77,6 +77,7 @@ class Turn:
         key = message.idempotency_key  # a turn that is repeated under its key finds its reply again, too
         self._answering = None if key is None else check_optional_name(f"{key}/reply", "idempotency_key")
         self._compacted: tuple[CompactionResult, ...] = ()
+        self._today = ""  # the note of the day, as the context has it
         self._kept = False
         self._open = False
         self._failed: list[Omission] = []
@@ -115,6 +116,7 @@ class Turn:
         if self._context is not None:
             raise InvalidInput("a turn can be used once; session.turn(…) starts the next")
         known = self._attempt("what memory knows", self._recall, self._asked.start_inputs(self._info.id))
+        self._today = known.today
         self._failed += known.failed
         self._message, self._kept = self._store_question()
         deadline = self._runtime.compactor.start_deadline()
@@ -302,7 +304,7 @@ class Turn:
             return None
         notes = self._runtime.notes
         said, answered = (hide(notes.mask, text) for text in (self._message.text, reply))
-        return TurnNote(notes, self._info.partition, said, answered)
+        return TurnNote(notes, self._info.partition, said, answered, self._today)
 
     def _store_note(self, tx: Tx, note: TurnNote, reply: Message) -> None:
         assert reply.created_at is not None

@@ -435,14 +435,14 @@ class _NoteReader:
 class TurnNote:
     """The line of a turn: stored in the transaction that keeps its reply, then written to the file of the day."""
 
-    def __init__(self, notes: UserNotes, partition: Partition, user: str, assistant: str) -> None:
-        """``user``, ``assistant``: what was said, with secrets masked."""
+    def __init__(self, notes: UserNotes, partition: Partition, user: str, assistant: str, known: str = "") -> None:
+        """``user``, ``assistant``: what was said, with secrets masked. ``known``: what the note was a moment ago."""
         self._notes, self._partition, self._said = notes, partition, (user, assistant)
         self._today = day_name(notes.local_day(notes.clock(), partition.owner))
-        self._is_mirrored = notes.files(partition) is not None
         self._stored: Note | None = None
-        if self._is_mirrored:  # what a person wrote there comes before
-            notes.get(partition, self._today)
+        self._is_mirrored = (files := notes.files(partition)) is not None
+        if files is not None and files.read(self._today, notes.max_bytes(self._today)) != known:
+            notes.get(partition, self._today)  # what a person wrote there comes before
 
     def prefetch(self, tx: Tx) -> None:
         """Let what ``store`` reads be read along with the first lock of the transaction."""
