@@ -278,3 +278,15 @@ def test_postgres_refuses_folder_with_files_of_another_store(postgres_url: str, 
         memory.notes.long_term(user="alice").append("- likes tea")
     with pytest.raises(ConfigError, match="before it got another"):
         _with_folder(postgres_url, first)
+
+
+def test_person_who_saves_while_the_agent_works_has_no_conflict(data: str, clock: FakeClock) -> None:
+    with Limpet.open(data, clock=clock, config=PLAIN) as memory:
+        fill(memory, clock)
+        with memory.session("t", "1", user="alice").turn("hello") as turn:
+            edit(data, "2026-03-10.md", f"{files_of(data)['2026-03-10.md']}by hand\n")
+            turn.reply("Hello, Alice.")
+        assert files_of(data)["2026-03-10.md"] == stored(memory)["2026-03-10.md"]
+        assert "by hand" in files_of(data)["2026-03-10.md"].splitlines()[-2]
+        assert "Hello, Alice." in files_of(data)["2026-03-10.md"].splitlines()[-1]
+        assert list(Path(data).rglob("*.conflict")) == []
