@@ -6,8 +6,10 @@ process, changes the partition's counter; removed chunks are then found by compa
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from limpet.model.chunk import SourceKind
@@ -240,8 +242,8 @@ class _CatalogueBuilder:
     def __init__(self, base: Catalogue) -> None:
         self._base = base
         self._names = {name: number for number, name in enumerate(base.names)}
-        self._sessions = dict(base.sessions)
-        self._session_count = base.session_count
+        self._free = count(base.session_count)  # the next numbers of sessions
+        self._sessions = defaultdict(self._free.__next__, base.sessions)
 
     def add_columns(self, added: CatalogueColumns) -> Catalogue:
         import numpy as np
@@ -282,16 +284,7 @@ class _CatalogueBuilder:
         """Return the number of each session, by where it comes first. Each row without a session has one of its own."""
         import numpy as np
 
-        numbers = []
-        for each in sessions:
-            number = self._sessions.get(each) if each is not None else None
-            if number is None:
-                number = self._session_count
-                self._session_count += 1
-                if each is not None:
-                    self._sessions[each] = number
-            numbers.append(number)
-        return np.array(numbers, dtype="i8")
+        return np.array([next(self._free) if each is None else self._sessions[each] for each in sessions], dtype="i8")
 
     def _describe_messages(self, added: CatalogueColumns, opening: Array, session: Array) -> dict[str, Any]:
         """What is known of each new message, by the first of its rows."""
@@ -336,8 +329,8 @@ class _CatalogueBuilder:
             base.removals,
             **arrays,
             names=tuple(self._names),
-            sessions=self._sessions,
-            session_count=self._session_count,
+            sessions=dict(self._sessions),
+            session_count=next(self._free),
         )
 
 
