@@ -38,7 +38,7 @@ MOST = {
     "append": {"sqlite": 8, "postgres": 2},
     "recall": {"sqlite": 9, "postgres": 3},
     "context": {"sqlite": 15, "postgres": 3},
-    "turn": {"sqlite": 50, "postgres": 9},
+    "turn": {"sqlite": 43, "postgres": 8},
     "learn": {"sqlite": 72, "postgres": 40},  # four claims; the append, and the mark of the turn before
 }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from limpet import AsyncLimpet, Config, Limpet, Session, Turn
+from limpet.context.build import ContextBuilder
 from limpet.errors import BudgetTooSmall, IdempotencyConflict, InvalidInput, SessionNotFound, StoreFull
 from limpet.model.message import Role
 from limpet.providers.fakes import FakeEmbedder
@@ -194,6 +196,46 @@ def test_turn_compacts_long_conversation(memory: Limpet) -> None:
     summary = session.summary()
     assert summary is not None
     assert summary.upper_sequence > 10
+
+
+def meddle_after_recall(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Let somebody else do this between what a turn reads first and the message that it stores."""
+    recall = ContextBuilder.recall_with_conversation
+
+    def recall_and_meddle(builder: ContextBuilder, *args: Any) -> Any:
+        found = recall(builder, *args)
+        action()
+        return found
+
+    monkeypatch.setattr(ContextBuilder, "recall_with_conversation", recall_and_meddle)
+
+
+def test_turn_context_has_what_others_stored_since_its_recall(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Limpet.open(store_url) as memory:
+        session = opened(memory)
+        session.append("user", "first")
+        meddle_after_recall(monkeypatch, lambda: session.append("user", "in between"))
+        with session.turn("last") as turn:
+            assert [message.text for message in turn.context.messages] == ["first", "in between", "last"]
+            turn.reply("I see.")
+
+
+def test_turn_summarizes_nothing_that_was_forgotten_since_its_recall(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Limpet.open(store_url) as memory:
+        session = opened(memory)
+        session.append("user", "My dog is called Biscuit.")
+        session.learn()
+        for number in range(60):
+            session.append(("assistant", "user")[number % 2], f"That was shoe number {number}, the red one.")
+        meddle_after_recall(monkeypatch, lambda: memory.forget(query="Biscuit", user="alice"))
+        with session.turn("And now?", model_window=3000) as turn:
+            turn.reply("Now this.")
+        assert turn.compacted is not None
+        summary = session.summary()
+        assert summary is not None
+        assert "Biscuit" not in summary.text
 
 
 # What fails on the way

@@ -249,9 +249,9 @@ class Session(SessionFields):
         visible = self._authorizer.filter_visible(self._scope.list_visible(self.agent))
         if not compact:
             return builder.build(self._scope, visible, asked)
-        known = builder.recall(self._scope, visible, asked)
+        known, read = builder.recall_with_conversation(self._scope, visible, asked)
         deadline = self._runtime.compactor.start_deadline()
-        compacted, read = builder.compact_if_due(self._scope, asked, known, model_window, deadline)
+        compacted, read = builder.compact_if_due(self._scope, asked, model_window, deadline, read)
         still = None if compacted.done else read
         return builder.compose_complete(self._scope, asked, known, model_window, None, deadline, still).context
 

@@ -78,6 +78,7 @@ class Turn:
         self._answering = None if key is None else check_optional_name(f"{key}/reply", "idempotency_key")
         self._compacted: tuple[CompactionResult, ...] = ()
         self._today = ""  # the note of the day, as the context has it
+        self._read: Conversation | None = None  # before the question
         self._kept = False
         self._open = False
         self._failed: list[Omission] = []
@@ -120,7 +121,7 @@ class Turn:
         self._failed += known.failed
         self._message, self._kept = self._store_question()
         deadline = self._runtime.compactor.start_deadline()
-        read = self._attempt("compacting history", lambda: self._compact(known, deadline), None)
+        read = self._attempt("compacting history", lambda: self._compact(deadline), None)
         self._context = self._compose_context(known, deadline, read)
         self._open = True
         return self
@@ -128,7 +129,8 @@ class Turn:
     def _recall(self) -> ContextInputs:
         """Before the turn is written: what memory knows about the question, and what the user's files say."""
         visible = self._authorizer.filter_visible(self._info.scope.list_visible(self._info.agent))
-        return self._runtime.context.recall(self._info.scope, visible, self._asked)
+        known, self._read = self._runtime.context.recall_with_conversation(self._info.scope, visible, self._asked)
+        return known
 
     def _store_question(self) -> tuple[Message, bool]:
         kept = self._attempt("keeping the user's message", lambda: self._store([self._message]), None, StorageError)
@@ -136,11 +138,12 @@ class Turn:
             return kept.messages[0], True
         return replace(self._message, created_at=self._message.created_at or self._asked.now), False
 
-    def _compact(self, known: ContextInputs, deadline: Deadline) -> Conversation | None:
+    def _compact(self, deadline: Deadline) -> Conversation | None:
         """Return what is known with the conversation, unless that was compacted and is to be read again."""
-        compacted, read = self._runtime.context.compact_if_due(
-            self._info.scope, self._asked, known, self._window, deadline
-        )
+        builder, scope, before = self._runtime.context, self._info.scope, self._read
+        is_stored = self._kept and not self._runtime.keeps_nothing
+        known = None if before is None or not is_stored else before.with_next(self._message)
+        compacted, read = builder.compact_if_due(scope, self._asked, self._window, deadline, known)
         self._compacted = (compacted,) if compacted.done else ()
         return None if compacted.done else read
 

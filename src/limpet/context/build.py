@@ -31,7 +31,7 @@ from limpet.model.message import Cost, Message
 from limpet.model.note import Note
 from limpet.model.record import Layer, ProfileLine, Record
 from limpet.model.scope import Level, Owner, Partition, Scope
-from limpet.model.session import CompactionResult
+from limpet.model.session import CompactionResult, SessionInfo, Summary
 from limpet.model.tokens import TokenCounter
 from limpet.model.types import MAX_HITS
 from limpet.model.values import PROFILE, Clock, check_number, check_optional_name, check_text, check_time, to_local
@@ -41,9 +41,17 @@ from limpet.search import recipes, search
 from limpet.search.analysis import Question
 from limpet.search.chunk_repository import Chunks
 from limpet.search.embed import ChunkEmbedder
-from limpet.sessions.compaction import Compactor, Unsummarised, read_unsummarised
+from limpet.sessions.compaction import Compactor, Unsummarised
 from limpet.sessions.messages import first_page_size, read_newest
-from limpet.sessions.repository import WORKING_MEMORY, KeyValueEntries, Messages, Sessions, summary_queries
+from limpet.sessions.repository import (
+    WORKING_MEMORY,
+    KeyValueEntries,
+    Messages,
+    Sessions,
+    summary_queries,
+    unsummarised_query,
+)
+from limpet.sessions.summary import NO_SUMMARY
 from limpet.store.store import Store
 from limpet.store.tx import Tx
 
@@ -77,10 +85,36 @@ class PreparedRecall(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """The inputs with the conversation, and its messages that no summary covered when both were read."""
+    """A session with its newest messages, and those that no summary covered when both were read."""
 
-    inputs: ContextInputs
-    unsummarised: Sequence[Message]
+    info: SessionInfo
+    summary: Summary | None
+    history: tuple[Message, ...]
+    shown: tuple[Message, ...]  # those of the history that the summary does not cover
+    ended: tuple[str, ...] = ()
+    unsummarised: Sequence[Message] = ()
+
+    def with_next(self, message: Message) -> Conversation | None:
+        """The same after a message was stored, unless others came in between."""
+        if message.sequence != self.info.last_sequence + 1:
+            return None
+        return self._replace(
+            info=replace(self.info, message_count=self.info.message_count + 1, last_sequence=message.sequence),
+            history=(*self.history, message),
+            shown=(*self.shown, message),
+            unsummarised=(*self.unsummarised, message),
+        )
+
+    def add_to(self, recalled: ContextInputs) -> ContextInputs:
+        return replace(
+            recalled,
+            session=self.info.id,
+            history=self.history,
+            message_count=self.info.message_count,
+            summary=self.summary,
+            ended=self.ended,
+            unsummarised=self.shown,
+        )
 
 
 class ContextCompaction(NamedTuple):
@@ -124,7 +158,7 @@ class ContextBuilder:
         def read(tx: Tx) -> tuple[ContextInputs, Mapping[str, Note]]:
             self._prefetch_conversation(tx, scope, request)
             recalled, notes = self._collect(tx, scope, visible, request, prepared)
-            return self._read_conversation(tx, scope, request, recalled), notes
+            return self._read_conversation(tx, scope, request).add_to(recalled), notes
 
         return self.compose(request, self._add_notes(scope, request, *self.store.read_recent(read, visible)))
 
@@ -133,6 +167,24 @@ class ContextBuilder:
         prepared = self._prepare_recall(visible, request)
         found = self.store.read(lambda tx: self._collect(tx, scope, visible, request, prepared))
         return self._add_notes(scope, request, *found)
+
+    def recall_with_conversation(
+        self, scope: Scope, visible: Sequence[Partition], request: ContextRequest
+    ) -> tuple[ContextInputs, Conversation | None]:
+        """The same, and the conversation of the same moment; None where it cannot be read."""
+        prepared = self._prepare_recall(visible, request)
+
+        def read(tx: Tx) -> tuple[tuple[ContextInputs, Mapping[str, Note]], Conversation | None]:
+            self._prefetch_conversation(tx, scope, request, unsummarised=True)
+            found = self._collect(tx, scope, visible, request, prepared)
+            try:
+                return found, self._read_unsummarised(tx, scope, request)
+            except Exception as error:  # why: memory is of use without it; who needs it reads it again, and says why
+                log.debug("the conversation was not read with the recall: %s", error)
+                return found, None
+
+        found, conversation = self.store.read(read)
+        return self._add_notes(scope, request, *found), conversation
 
     def _collect(
         self, tx: Tx, scope: Scope, visible: Sequence[Partition], request: ContextRequest, prepared: PreparedRecall
@@ -175,7 +227,7 @@ class ContextBuilder:
     ) -> ContextInputs:
         def read(tx: Tx) -> ContextInputs:
             self._prefetch_conversation(tx, scope, request)
-            return self._read_conversation(tx, scope, request, recalled)
+            return self._read_conversation(tx, scope, request).add_to(recalled)
 
         inputs = self.store.read(read)
         return inputs if unsaved is None else inputs.with_message(unsaved)
@@ -184,20 +236,16 @@ class ContextBuilder:
         self,
         scope: Scope,
         request: ContextRequest,
-        recalled: ContextInputs,
         window: int | None = None,
         deadline: Deadline | None = None,
+        read: Conversation | None = None,
     ) -> tuple[CompactionResult, Conversation]:
-        """Compact if that is due. Return also the conversation, read in the same transaction, before that."""
-
-        def read(tx: Tx) -> tuple[Unsummarised, ContextInputs]:
-            self._prefetch_conversation(tx, scope, request)
-            return read_unsummarised(tx, scope), self._read_conversation(tx, scope, request, recalled)
-
-        known, inputs = self.store.read(read)
+        """Compact if that is due. Return also the conversation before that, which is read unless it was just now."""
+        if read is None:
+            read = self.store.read(lambda tx: self._read_unsummarised(tx, scope, request))
+        known = Unsummarised(read.summary or NO_SUMMARY, read.unsummarised)
         shown = self.config.context.recent_messages if self.config.context.show_summary else None
-        compacted = self.compactor.compact_if_due(scope, window, deadline, known, shown)
-        return compacted, Conversation(inputs, known.messages)
+        return self.compactor.compact_if_due(scope, window, deadline, known, shown), read
 
     def compose_complete(
         self,
@@ -218,7 +266,8 @@ class ContextBuilder:
         if read is None:
             inputs = self._read_inputs(scope, request, recalled, unsaved)
         else:
-            inputs = read.inputs if unsaved is None else read.inputs.with_message(unsaved)
+            inputs = read.add_to(recalled)
+            inputs = inputs if unsaved is None else inputs.with_message(unsaved)
         context = self.compose(request, inputs, offered)
         shown = {message.sequence for message in context.messages}
         is_complete = read is not None and shown.issuperset(message.sequence for message in read.unsummarised)
@@ -240,17 +289,22 @@ class ContextBuilder:
         vectors = search.embed_question(self.embedder, visible, request.query) if recipe.dense else {}
         return PreparedRecall(Question.parse(request.query, request.at), recipe, vectors)
 
-    def _prefetch_conversation(self, tx: Tx, scope: Scope, request: ContextRequest) -> None:
+    def _prefetch_conversation(
+        self, tx: Tx, scope: Scope, request: ContextRequest, *, unsummarised: bool = False
+    ) -> None:
         """Let it be read along with whatever is read next."""
         if tx.db.is_remote:
             assert scope.session is not None
             page = Messages.recent_query(scope, first_page_size(self.config.context.recent_messages))
             ended = Records.ended_query(scope.partition, scope.session, request.now)
-            tx.db.prefetch([*summary_queries(scope), page, ended])
+            tx.db.prefetch([*summary_queries(scope), page, ended, *([unsummarised_query(scope)] * unsummarised)])
 
-    def _read_conversation(
-        self, tx: Tx, scope: Scope, request: ContextRequest, recalled: ContextInputs
-    ) -> ContextInputs:
+    def _read_unsummarised(self, tx: Tx, scope: Scope, request: ContextRequest) -> Conversation:
+        """The conversation with all messages that no summary covers."""
+        self._prefetch_conversation(tx, scope, request, unsummarised=True)
+        return self._read_conversation(tx, scope, request)._replace(unsummarised=Messages(tx).list_unsummarised(scope))
+
+    def _read_conversation(self, tx: Tx, scope: Scope, request: ContextRequest) -> Conversation:
         info, summary = Sessions(tx).get_with_summary(scope)
         if info is None:
             raise SessionNotFound(f"session {scope.session} was deleted")
@@ -261,15 +315,7 @@ class ContextBuilder:
         if summary is not None:
             ended = Records(tx).find_ended_sentences(scope.partition, info.id, request.now)
             unsummarised = read_newest(recent, request.budget, most, self.cost, summary.upper_sequence)
-        return replace(
-            recalled,
-            session=info.id,
-            history=tuple(history),
-            message_count=info.message_count,
-            summary=summary,
-            ended=ended,
-            unsummarised=tuple(unsummarised),
-        )
+        return Conversation(info, summary, tuple(history), tuple(unsummarised), ended)
 
 
 @dataclass(slots=True)

@@ -243,7 +243,8 @@ class Compactor:
     ) -> CompactionResult:
         """Compact as far as the settings require for a model with this window.
 
-        ``known``: where it was just read. ``shown``: the messages of the context that comes next, at most.
+        ``known``: where it was just read, to tell whether it is due. ``shown``: the messages of the context that comes
+        next, at most.
         """
         idle = Reason.NOT_DUE if self.settings.enabled else Reason.SWITCHED_OFF
 
@@ -296,6 +297,8 @@ class Compactor:
         planned = plan(load)
         if planned is None or not planned.messages:
             return _report_unchanged(load, idle)
+        if known is not None:  # some of it may have been forgotten since; a summary would bring it back
+            return self._compact_once(scope, summariser, plan, idle)
         covered = messages[: planned.messages]
         zone = self.find_zone(scope.user)
         draft = summariser.write(
