@@ -31,6 +31,7 @@ _VERSION = RowLayout(RECORD_VERSIONS, "version body")
 
 _IN_PARTITION = "r.bucket = :bucket AND r.partition_id = :partition_id"
 # What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
+_TAUGHT = "r.source_session = :session"  # by a message of the session
 _OF_PARTITION = (
     "r.bucket = :bucket AND r.partition_id = (SELECT p.id FROM partitions p WHERE p.bucket = :bucket"
     " AND p.tenant = :tenant AND p.level = :level AND p.owner = :owner)"
@@ -366,9 +367,7 @@ class Records(Repository):
 
     def find_learned_from(self, space: Partition, session: str) -> list[Record]:
         """The records that were learned from a session's messages, not those of its turns."""
-        return self._find_in_partition(
-            space, "r.origin <> 'turn' AND r.source LIKE :source", {"source": f'["{session}",%'}
-        )
+        return self._find_in_partition(space, _TAUGHT, {"session": session})
 
     def find_ended_sentences(self, space: Partition, session: str, now: datetime) -> tuple[str, ...]:
         """The words of a session's messages that stated what was taken back or replaced since."""
@@ -378,7 +377,7 @@ class Records(Repository):
 
     @classmethod
     def ended_query(cls, space: Partition, session: str, now: datetime) -> Query:
-        ended = "r.source_session = :session AND (r.superseded_by IS NOT NULL OR r.valid_to <= :now)"
+        ended = f"{_TAUGHT} AND (r.superseded_by IS NOT NULL OR r.valid_to <= :now)"
         return cls._partition_query(space, ended, {"session": session, "now": to_micros(now)})
 
     def find_turns(self, space: Partition, session: str, limit: int | None = None) -> list[Record]:
@@ -399,7 +398,8 @@ class Records(Repository):
     @staticmethod
     def _partition_query(space: Partition, clause: str, params: dict[str, Any], limit: int | None = None) -> Query:
         where = f"{_OF_PARTITION} AND {clause}"
-        order = "ORDER BY r.updated_at DESC, r.id DESC"
+        # The plus: by an index of what is asked for, where there is one, and not by that of all changes.
+        order = "ORDER BY +r.updated_at DESC, r.id DESC"
         if limit is not None:
             order = "ORDER BY r.updated_at, r.id LIMIT :limit"
             params = {**params, "limit": limit}

@@ -213,7 +213,10 @@ CREATE INDEX records_about ON records (bucket, partition_id, subject, attribute)
 CREATE INDEX records_that_end ON records (bucket, partition_id)
     WHERE valid_to IS NOT NULL OR superseded_by IS NOT NULL OR expires_at IS NOT NULL;
 CREATE INDEX records_that_begin ON records (bucket, partition_id, valid_from);
--- What stands in a context whatever is asked: the newest of each layer, and the newest that have a key.
+-- What stands in a context whatever is asked: the newest of each layer, the newest that have a key, and in the lean layout
+-- what was stated or learned. The records of turns are many more.
+CREATE INDEX records_standing ON records (bucket, partition_id)
+    WHERE origin NOT IN ('turn', 'condensed') AND superseded_by IS NULL AND archived_at IS NULL;
 CREATE INDEX records_newest_of_layer ON records (bucket, partition_id, pinned, layer, updated_at, id) WHERE key IS NULL;
 CREATE INDEX records_newest_with_key ON records (bucket, partition_id, pinned, updated_at, id) WHERE key IS NOT NULL;
 
