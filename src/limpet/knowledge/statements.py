@@ -57,7 +57,7 @@ def read_statements(text: str, before: str) -> Iterator[Statement]:
     starts, ends = [each.start for each in readings], list(accumulate((each.end for each in readings), max))
     found: list[Statement] = []
     for own in statements:
-        if not any(character.isalpha() for character in text[own.start : own.end]):
+        if not any(character.isalpha() for character in own.text):
             continue  # "(3)"
         near = readings[bisect_right(ends, own.start) : bisect_left(starts, own.end)]
         reading = _find_reading(near, own.start, own.end)
@@ -66,7 +66,7 @@ def read_statements(text: str, before: str) -> Iterator[Statement]:
         found.append(Statement(own, text[own.start : own.end], reading))
     told: list[Statement] = []
     for _, together in groupby(found, key=lambda each: each.own.sentence):
-        told += _encourage(list(_mark_comments(list(together))))
+        told += _encourage(list(_mark_comments(list(_read_in_full(list(together))))))
     yield from sorted([*told, *_read_beside(text, told)], key=lambda each: each.own.start)
 
 
@@ -103,6 +103,18 @@ def _is_asked_to_keep(text: str, own: english.OwnStatement) -> bool:
     """Whether the words before a statement ask to remember it."""
     before = _SENTENCE_END.split(text[max(0, own.sentence.start - _REQUEST) : own.sentence.start])[-1]
     return bool(before) and english.find_kept(f"{before}{own.sentence.text}") == len(before)
+
+
+def _read_in_full(together: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements of a sentence that says something, each read with the subject it shares: "works the ferries" says
+    more behind "my son"."""
+    told = any(each.reading is not None and each.reading.keep >= DOUBTFUL for each in together)
+    for each in together:
+        reading = each.reading
+        if told and reading is not None and reading.keep < SHOWN and each.text.strip() != each.words.strip():
+            full = default_reader().read_whole(each.text)
+            reading = replace(full, start=reading.start, end=reading.end) if full.keep > reading.keep else reading
+        yield each._replace(reading=reading)
 
 
 def _mark_comments(together: Sequence[Statement]) -> Iterator[Statement]:

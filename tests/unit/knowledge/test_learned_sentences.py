@@ -20,6 +20,26 @@ def read(text: str, before: str = "") -> list[str]:
     ("text", "sentences"),
     [
         (
+            "My stepson Runar lives in Hobart and drives the trams",
+            {
+                "The user's stepson is called Runar.",
+                "The user's stepson Runar lives in Hobart.",
+                "The user's stepson Runar drives the trams.",
+            },
+        ),
+        (
+            "I use a hearing aid and take a tablet for my heart each evening, could either one make me dizzy?",
+            {"The user uses a hearing aid.", "The user takes a tablet for their heart each evening."},
+        ),
+        (
+            "im lactose intolerant and dont like olives, pizza ideas?",
+            {"The user is lactose intolerant.", "The user doesn't like olives."},
+        ),
+        (
+            "Can you plan my week, I'm training for a regatta and my left wrist is taped?",
+            {"The user is training for a regatta.", "The user's left wrist is taped."},
+        ),
+        (
             "Hi! I'm Alice, 34, and I live in Porto with my husband Tom and our two kids, Mia and Leo.",
             {
                 "The user is called Alice.",

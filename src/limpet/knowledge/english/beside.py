@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.assertions import OwnStatement, asks_for_oneself
 from limpet.knowledge.english.clause import is_name
+from limpet.knowledge.english.coordination import split_statements
 from limpet.knowledge.english.opening import Token, find_opening, find_tokens, is_finite, is_past
 from limpet.knowledge.english.presupposed import list_real_sentences
 from limpet.search.analysis import Sentence
@@ -76,8 +77,8 @@ def _find_clauses(said: str, *, reasons: bool = False) -> Iterator[_Cut]:
             told = get_pattern("beside_self").search(words) is not None and _has_verb(tokens)
         else:
             told = opening is not None and bool(opening.subject) and subject in _SELF
-        if told:
-            yield start, start + len(words), words
+        for part in split_statements(words) if told else ():
+            yield start + part.start, start + part.end, part.text
 
 
 def _find_granted(said: str) -> Iterator[_Cut]:

@@ -40,6 +40,8 @@ _TIMES = frozenset("as at on since still".split())
 _AWAY = get_words("references") | {"everything", "everybody", "everyone", "nobody", "nothing", "there"}
 _SOMEBODY = frozenset("he she".split())
 _OWN = frozenset("i we my our".split())
+_ONE = frozenset("am is has".split())  # of one person: "my father in Nagoya and I'm in Sapporo" are no pair
+_PLEASE = frozenset("please pls".split())
 _CLOSING = re.compile(r",?\s+(?:and|plus|&)\s+", re.IGNORECASE)
 
 
@@ -74,7 +76,8 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[StatementSpan]:
             continue
         found, said = find_opening(rest), joint.group().replace(",", " ").replace(";", " ").strip().lower()
         own = found is not None and bool(found.subject)
-        if own and said == "and" and not shared[-1] and _is_pair(before):
+        single = found is None or found.verb in _ONE
+        if own and said == "and" and not shared[-1] and not single and _is_pair(before):
             continue
         if found is not None and own and _elaborates(found, said, first=len(cuts) == 1):
             opening = found
@@ -165,7 +168,7 @@ def states_habit(text: str) -> bool:
     opening = find_opening(text)
     if opening is None or not is_person(opening):
         return False
-    return opening.verb not in {"will", "would", "should", "might", "may"} and not is_past(opening.verb)
+    return opening.verb not in {"will", "would", "should", "might", "may", "need"} and not is_past(opening.verb)
 
 
 def states_fact(text: str) -> bool:
@@ -227,7 +230,7 @@ def _share(opening: Opening | None, before: str, rest: str, last: str, *, listed
         return None
     if opening is None:
         return "" if listed and _is_fragment(before) and _is_fragment(rest) else None
-    if not joined and words[0].word in get_words("orders") and opening.subject:
+    if not joined and words[0].word in get_words("orders") | _PLEASE and opening.subject:
         return ""  # "I'm at home, call my mum"
     if not opening.subject and get_pattern("part_order").match(rest) and _is_order(rest):
         return ""  # "call me after ten and please don't text"
@@ -246,7 +249,8 @@ def _share(opening: Opening | None, before: str, rest: str, last: str, *, listed
     if opening.subject or words[0].word in get_words("prepositions"):
         return None
     refuses = words[0].word in {"no", "not", "nothing"} and opening.verb in get_words("verbs") and len(words) > 1
-    return "" if refuses or (listed and _is_fragment(rest)) else None
+    apart = listed and _is_fragment(rest) and find_list(f"{before}, {rest}") is None
+    return "" if refuses or apart else None
 
 
 def _continues(opening: Opening, words: Sequence[Token], before: str, *, joined: bool) -> bool:
@@ -267,7 +271,7 @@ def _continues(opening: Opening, words: Sequence[Token], before: str, *, joined:
         return opening.verb.endswith("ing") and not opening.subject
     if opening.verb.endswith("ing") and not opening.subject:
         return False
-    if first in get_words("verbs"):
+    if first in get_words("verbs") or (joined and _acts(*words[:2])):
         return opening.plain and (joined or not opening.subject) and not _is_governed(before)
     if first in third_person() and first != "is":
         return not opening.plain
@@ -275,6 +279,12 @@ def _continues(opening: Opening, words: Sequence[Token], before: str, *, joined:
         denied = first == opening.verb and first.endswith("n't")  # "I don't drink, don't smoke"
         return (joined or denied) and (opening.plain or not first.startswith("don"))
     return is_past(first) and (joined or is_past(opening.verb))
+
+
+def _acts(word: Token, after: Token) -> bool:
+    """Whether a word that may be a noun is a verb here: "bank with Nationwide"."""
+    closed = (get_words("prepositions") | get_words("determiners")) - {"of"}
+    return word.word in get_words("verbs_too") and (after.word in closed or after.word.isdigit() or after.capital)
 
 
 def _is_governed(before: str) -> bool:
@@ -289,11 +299,12 @@ def _is_listed(opening: Opening, words: Sequence[Token], rest: str) -> bool:
     """
     end = _CLOSING.search(rest)
     ordered = len(words) > 1 and words[1].word in {"it", "me", "them", "this"}
-    if end is None or ordered or not opening.subject or not opening.plain or is_past(opening.verb):
+    if end is None or ordered or not opening.subject or not opening.plain:
         return False
     after = find_tokens(rest[end.end() : end.end() + _AHEAD])
     at = skip_adverbs(after, 0)
-    return (at < len(after) and is_finite(after[at].word)) or find_list(f"{opening.subject} {rest}") is not None
+    acts = at < len(after) and (is_finite(after[at].word) or (at + 1 < len(after) and _acts(*after[at : at + 2])))
+    return acts or find_list(f"{opening.subject} {rest}") is not None
 
 
 def is_standing_order(text: str) -> bool:

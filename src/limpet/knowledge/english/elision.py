@@ -35,6 +35,8 @@ def complete_clause(plain: str, *, elided: bool, ordered: bool = False) -> str:
             f"my {start.removeprefix('the ')}" if mine and plain.lower().startswith(opening.subject.lower()) else plain
         )
     denied = opening is not None and opening.verb in {"can't", "cannot", "cant"}
+    if elided and opening is not None and opening.rest[:1] and opening.rest[0].word == "of" and _tells_state(plain):
+        return f"I'm {start}"
     if not (elided or denied) or (opening is not None and not opening.rest):
         return plain
     if opening is None:
@@ -53,13 +55,18 @@ def complete_clause(plain: str, *, elided: bool, ordered: bool = False) -> str:
     return plain if other or not opening.plain or opening.verb in third_person() else f"I {start}"
 
 
+def _tells_state(plain: str) -> bool:
+    """Return whether it says how somebody is: "scared of needles"."""
+    return get_pattern("part_adjective").match(plain) is not None
+
+
 def _find_lead(plain: str, *, ordered: bool) -> str:
     """Return what is missing before a state: "I'm" before "still on crutches", "I've" before "never been there"."""
     tokens = find_tokens(plain)
     named = bool(tokens) and tokens[0].word in get_words("determiners")
     if not ordered and not named and get_pattern("part_occupation").match(plain):
         return "I'm an" if plain[0] in "aeiouAEIOU" else "I'm a"
-    if get_pattern("part_adjective").match(plain):
+    if _tells_state(plain):
         return "I'm"
     at = skip_adverbs(tokens, 0)
     if at + 1 >= len(tokens) or not tokens[at + 1].is_word:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from limpet.knowledge.english import get_pattern, get_words
+from limpet.knowledge.english.clause import find_role_word
 from limpet.knowledge.english.opening import (
     Opening,
     Token,
@@ -140,7 +141,7 @@ def _find_shared(before: str, opening: Opening, found: _Object, things: Sequence
 def _find_object(opening: Opening, tokens: Sequence[Token]) -> _Object | None:
     """Return the object of a state or a habit; None for what happened once."""
     verb, negated = opening.verb, opening.verb.endswith("n't")
-    habit = verb in get_words("verbs") or is_auxiliary(verb) or (verb == "got" and not opening.subject)
+    habit = verb in get_words("verbs") or is_auxiliary(verb) or verb == "got"
     if (is_past(verb) and not habit) or verb in {"will", "would", "should", "was", "were", "had", "did"}:
         return None
     at = next((at for at, token in enumerate(tokens) if token.start >= opening.rest[0].start), len(tokens))
@@ -159,7 +160,7 @@ def _find_object(opening: Opening, tokens: Sequence[Token]) -> _Object | None:
 def _goes_on(auxiliary: str, word: str) -> bool:
     """Whether a word is the verb that an auxiliary goes with: "have got", "am learning", "can play"."""
     if auxiliary in get_words("copula"):
-        return is_participle(word) or word == "doing"
+        return is_participle(word)
     return word == "got" if auxiliary in _HAVE else word in get_words("verbs") or word == "have"
 
 
@@ -297,23 +298,34 @@ def _are_apart(verb: str, one: _Thing, other: _Thing) -> bool:
     """Whether two things are two facts: each is determined, or has a place, a time or a purpose of its own."""
     parallel = bool(one.preposition and other.preposition)
     if other.kind in {"bare", "name"}:
+        if one.tokens[-1].capital and other.kind == "bare" and one.kind == "indefinite":
+            return True  # "a pony called Truffle and asthma"
         return parallel and (one.preposition == other.preposition or not _has_like(one, other))
     if one.kind == "name" and other.kind == "definite" and verb in get_words("liking"):
         return False  # "I love Florence and the Machine"
     if one.preposition in {"", *_OFTEN} or one.tokens[0].word == other.tokens[0].word == "my":
         return True
     placed = one.preposition in _PLACES and not other.preposition  # "a house in France and a boat"
-    return (parallel or placed) and not _has_like(one, other)
+    named = {each.kind for each in _list_inside(one)} == {"name"}  # "a mortgage with Nationwide and a bad knee"
+    apart = named and not other.preposition and find_role_word(other.tokens[-1].word) is None
+    return (parallel or placed or apart) and not _has_like(one, other)
 
 
 def _has_like(one: _Thing, other: _Thing) -> bool:
     """Whether the other may be joined to a noun inside the first: "a dog with a limp and a bad eye"."""
-    inside = [
-        one._replace(tokens=one.tokens[at + 1 :])
-        for at, token in enumerate(one.tokens[:-1])
+    return any(
+        each.kind == other.kind and not all(_is_number(token.word) for token in each.tokens)
+        for each in _list_inside(one)
+    )
+
+
+def _list_inside(thing: _Thing) -> list[_Thing]:
+    """Return the nouns behind the prepositions of a thing: "Nationwide" in "a mortgage with Nationwide"."""
+    return [
+        thing._replace(tokens=thing.tokens[at + 1 :])
+        for at, token in enumerate(thing.tokens[:-1])
         if at and token.word in get_words("prepositions")
     ]
-    return any(each.kind == other.kind for each in inside)
 
 
 def _word_inclusion(opening: Opening, before: str, things: Sequence[_Thing]) -> str | None:

@@ -16,6 +16,7 @@ _SUBJECT = 6  # words of a subject at most
 _NAMED = 3  # of the first of two
 _TOKEN = re.compile(r"[^\W_]+(?:[-.][^\W_]+)*(?:['’][a-z]+)?|[^\w\s]", re.IGNORECASE)
 _FULL = {"m": "am", "s": "is", "re": "are", "ve": "have", "ll": "will", "d": "would"}
+_RUN_TOGETHER = re.compile(r"(i)(m|ve)|(s?he)(s)|(they|you)(re|ve)|(we)(ve)")  # "im", "shes"
 
 
 class Token(NamedTuple):
@@ -63,6 +64,8 @@ def find_tokens(text: str, start: int = 0, limit: int = _TOKENS) -> tuple[Token,
     found: list[Token] = []
     for match in _TOKEN.finditer(text, start):
         word, _, ending = match.group().lower().replace("’", "'").partition("'")
+        if joined := _RUN_TOGETHER.fullmatch(word):
+            word, ending = filter(None, joined.groups())
         short = _FULL.get(ending, "")
         plain = word if short or not ending else f"{word}'{ending}"
         found.append(Token(plain, short, match.start(), match.end(), match.group()[0].isupper()))
@@ -179,9 +182,13 @@ def _is_contracted(tokens: Sequence[Token], at: int) -> bool:
 
 
 def skip_adverbs(tokens: Sequence[Token], at: int) -> int:
-    while at < len(tokens) and (tokens[at].word in get_words("adverbs") or tokens[at].word.endswith("ly")):
+    while at < len(tokens) and _is_adverb(tokens[at].word):
         at += 1
     return at
+
+
+def _is_adverb(word: str) -> bool:
+    return word in get_words("adverbs") or (word.endswith("ly") and word not in get_words("verbs"))
 
 
 def _is_plain(tokens: Sequence[Token], verb: int) -> bool:
@@ -221,7 +228,8 @@ def is_finite(word: str) -> bool:
 def is_participle(word: str) -> bool:
     """Whether a word is a verb with "ing": "renting", and not "evening"."""
     stem = word.removesuffix("ing")
-    return stem != word and any(form in get_words("verbs") for form in (stem, f"{stem}e", stem[:-1]))
+    forms = (stem, f"{stem}e", stem[:-1])
+    return word == "doing" or (stem != word and any(form in get_words("verbs") for form in forms))
 
 
 def is_person(opening: Opening) -> bool:
