@@ -174,6 +174,21 @@ def test_change_makes_doubtful_what_was_said_of_the_same_person_beside_it(memory
     assert "doubted_by" in known.metadata
 
 
+def test_change_leaves_the_other_facts_of_a_sentence_alone(
+    memory: Limpet, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say("I mend clocks in Graz and I sing in a choir")
+    judge(monkeypatch, thursday=0.0)
+    monkeypatch.setattr(
+        apply,
+        "find_changes",
+        lambda message, claims: [Change(0.5 if "choir" in each else 0.3, 0, len(message)) for each in claims],
+    )
+    say("Thursday evenings are mine now, it was too much Bach")
+    doubted = [each.content for each in memory.records(user="alice") if "doubted_by" in each.metadata]
+    assert doubted == ["The user sings in a choir."]
+
+
 def test_words_that_surely_tell_of_a_change_are_kept_as_doubtful(memory: Limpet, say: Say) -> None:
     say(
         "Right, the kids had a vote and the collar tag's been engraved so there's no going back. "

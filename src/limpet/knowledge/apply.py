@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from limpet.knowledge import english, remember
 from limpet.knowledge.candidate import PASSING, Candidate
-from limpet.knowledge.change import DOUBTS, find_changes, measure_telling, tells_of_change
-from limpet.knowledge.outdated import find_told, is_said_with
+from limpet.knowledge.change import CONTRADICTS, DOUBTS, find_changes, measure_telling, tells_of_change
+from limpet.knowledge.outdated import find_told, is_said_with, is_told_beside, may_concern
 from limpet.knowledge.prominence import CONFLICTS, DOUBT, DOUBTED_BY, DOUBTFUL, FOLLOWS, RULES, TELLS
 from limpet.knowledge.reader import VITAL_ATTRIBUTES
 from limpet.knowledge.reconcile import RELATED, Add, Decision, End, ExistingRecord, Ignore, Merge, Supersede, reconcile
@@ -39,6 +39,7 @@ _KINDRED = tuple(  # attributes that a statement about one of them may change
 )
 _BETWEEN = 0.55  # that something is over since what was before it is back
 _UNREAD = 0.5  # the most that words count which became no candidate: they make doubtful, and end nothing
+_NEAR = 0.15  # the most that a message counts for where it seems to be about something else: it is only later
 _LEAST_TOLD, _SURELY_TOLD = -2.0, 1.0  # logits of a message that may tell of a change, and of one that surely does
 LOOKED_THROUGH = 100  # newest claims among which a change is looked for
 
@@ -178,13 +179,18 @@ class Reconciler:
         about = self._find_topics()
         for record, change in zip(claims, changes, strict=True):
             likely = change.probability
+            if DOUBTS <= likely < CONTRADICTS and not self._may_concern(record):
+                likely = _NEAR
             if self._speaks_of(record, about):
                 found[record.id] = _Judged(likely, max(likely, DOUBTS))
             elif _overlaps(own, (change.start, change.end)):
                 found[record.id] = _Judged(likely, self._guard(record, likely, topics))
             elif not any(_overlaps(span, (change.start, change.end)) for span in spans):
                 found[record.id] = _Judged(likely, self._guard(record, min(likely, _UNREAD), topics))
-        return _spare_beside(candidate.message, claims, found)
+        return _spare_told_beside(claims, _spare_beside(candidate.message, claims, found))
+
+    def _may_concern(self, record: Record) -> bool:
+        return any(may_concern(each, record.content) for each in (self.candidate.message, self.candidate.content))
 
     def _find_returned(self) -> tuple[set[str], set[str]]:
         """The ids of what is back, where a message names it ("back to nights"), and of what was so in between."""
@@ -363,6 +369,18 @@ def _spare_beside(message: str, claims: Sequence[Record], judged: Mapping[str, _
     named = {record.id for record in found if told & find_content_stems(record.content)}
     meant = {(record.source.session_id, record.source.sequences) for record in found if record.id in named}
     spared = {record.id for record in found if (record.source.session_id, record.source.sequences) in meant} - named
+    return {each: verdict._replace(likely=0.0) if each in spared else verdict for each, verdict in judged.items()}
+
+
+def _spare_told_beside(claims: Sequence[Record], judged: Mapping[str, _Judged]) -> dict[str, _Judged]:
+    """Leave alone the other facts of a sentence: of those that are only doubtful, a message is about the likeliest."""
+    found = [record for record in claims if record.id in judged and judged[record.id].likely >= DOUBTS]
+    spared = {
+        each.id
+        for each in found
+        if judged[each.id].likely < CONTRADICTS
+        and any(judged[other.id].likely > judged[each.id].likely and is_told_beside(each, other) for other in found)
+    }
     return {each: verdict._replace(likely=0.0) if each in spared else verdict for each, verdict in judged.items()}
 
 

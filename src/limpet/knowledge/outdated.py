@@ -7,6 +7,7 @@ it is asked for. training/change/fit.py fits the weights.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from math import isfinite
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
-from limpet.knowledge.similarity import find_name_stems
+from limpet.knowledge.similarity import find_content_stems, find_name_stems
 from limpet.model.dataclass import replace
 from limpet.model.record import CLAIM_TYPES, Origin, Record
 from limpet.model.text_cache import cache_texts
@@ -30,6 +31,8 @@ _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no mo
 _MARKED, _CAUTION = 0.25, 0.2  # probability from which a claim is marked; so much more where a mistake costs most
 _VITAL = frozenset({"allergy", "health", "medication"})
 _MESSAGE = 0.03  # how likely a later statement takes back a message that nothing was learned from
+_REFERS = re.compile(r"(?:he|she|it|they|that|this|there)\b", re.IGNORECASE)
+_ALIKE = 0.1  # similarity from which a message may be about a claim with which it has no word in common
 _LEARNED = (Origin.EXTRACTED, Origin.PROMOTED)
 
 
@@ -44,15 +47,45 @@ def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
     later = pairs.before & [each is not None for each in told]
     best = (doubts * later).argmax(axis=1).tolist()
     marks = {
-        at: _mark(each, float(doubts[at, by]), known[by].id)
+        at: _mark(question, each, float(doubts[at, by]), known[by])
         for at, (each, by) in enumerate(zip(known, best, strict=True))
         if later[at, by] and _can_be_outdated(each)
     }
+    for at in [at for at, each in marks.items() if each is not known[at]]:
+        beside = [other for other, each in enumerate(known) if is_told_beside(known[at], each)]
+        if (pairs.alike[beside, best[at]] > pairs.alike[at, best[at]]).any():
+            marks[at] = known[at]  # it is about another fact of the same sentence
     marked = [each for at, each in marks.items() if each is not known[at]]
     for at in marks if marked else ():
-        if beside := next((each for each in marked if is_said_with(each, known[at])), None):
-            marks[at] = _add_doubt(marks[at], beside.metadata[DOUBTED_BY], beside.metadata[DOUBT])
+        if other := next((each for each in marked if is_said_with(each, known[at])), None):
+            marks[at] = _add_doubt(marks[at], other.metadata[DOUBTED_BY], other.metadata[DOUBT])
     return [marks.get(at, each) for at, each in enumerate(known)]
+
+
+def may_concern(later: str, *earlier: str) -> bool:
+    """Whether a text has anything to do with one said before: a plain sign of a change, or a word, a topic or some
+    meaning in common. What has none of these is about something else, however surely it tells of a change."""
+    if english.has_change_sign(later):
+        return True
+    stems, topics, vector = find_content_stems(later), _find_topics(later), embed_text(later)
+    return any(
+        not stems.isdisjoint(find_content_stems(each))
+        or not topics.isdisjoint(_find_topics(each))
+        or float(vector @ embed_text(each)) >= _ALIKE
+        for each in earlier
+    )
+
+
+def is_told_beside(one: Record, other: Record) -> bool:
+    """Whether both are facts of one sentence that have nothing to do with each other: "I'm a nurse and I keep bees"."""
+    if one.id == other.id or not one.source.sequences or _get_message(one) != _get_message(other):
+        return False
+    if find_content_stems(one.content) & find_content_stems(other.content):
+        return False
+    both = (one, other)
+    if all((each.source.sentence or "").rstrip().endswith((".", "!", "?")) for each in both):
+        return False
+    return not any(english.is_quote(each.content) or _REFERS.match(each.content) for each in both)
 
 
 def is_said_with(one: Record, other: Record) -> bool:
@@ -89,7 +122,7 @@ class _Pairs:
         said_in = np.array([messages.setdefault(_get_message(each), len(messages)) for each in claims])
         earlier = times[:, None] < times
         self.before = earlier & (said_in[:, None] != said_in)
-        alike = vectors @ vectors[:count].T
+        self.alike = alike = vectors @ vectors[:count].T
         self._own = alike - _find_likest_other(np.where(earlier, alike[:count], -np.inf), len(texts))
         topics = [_find_topics(text) for text in texts]
         self._same = np.zeros(alike.shape)
@@ -136,10 +169,10 @@ def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Rec
     return known[by].id if doubts[by] >= _MARKED else None
 
 
-def _mark(claim: Record, doubt: float, by: str) -> Record:
-    if doubt < _MARKED + _CAUTION * (claim.attribute in _VITAL):
+def _mark(question: str, claim: Record, doubt: float, by: Record) -> Record:
+    if doubt < _MARKED + _CAUTION * (claim.attribute in _VITAL) or not may_concern(by.content, claim.content, question):
         return claim
-    return _add_doubt(claim, by, f"{doubt:.2f}")
+    return _add_doubt(claim, by.id, f"{doubt:.2f}")
 
 
 def _add_doubt(claim: Record, by: str, doubt: str) -> Record:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from limpet.knowledge.hits import doubt_message
-from limpet.knowledge.outdated import find_doubt, mark_outdated
+from limpet.knowledge.outdated import find_doubt, mark_outdated, may_concern
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, TELLS
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType
@@ -56,6 +56,19 @@ def test_what_was_said_of_the_same_thing_with_a_marked_claim_is_marked_with_it()
     beside = make_claim("beside", from_, 1)
     assert find_marked(QUESTION, train, beside, other, later()) == {"train": "bike", "beside": "bike"}
     assert "beside" not in find_marked(QUESTION, train, make_claim("beside", from_, 2), other, later())
+
+
+def test_of_facts_of_one_sentence_only_the_one_that_a_change_is_about_is_marked() -> None:
+    train, bees = make_claim("train", TRAIN, 1), make_claim("bees", "The user keeps bees at home", 1)
+    assert find_marked("Is my way to work nice?", train, bees, later()) == {"train": "bike"}
+    assert find_marked("the bees at home", train, bees, later()) == {}
+
+
+def test_message_that_has_nothing_in_common_with_a_claim_does_not_mark_it() -> None:
+    bees = "The user keeps bees behind the barn."
+    assert may_concern("The bees are gone.", bees)
+    assert may_concern("I no longer do that.", bees)
+    assert not may_concern("FILM DONE. I wrote nine pages by hand.", bees)
 
 
 def test_claim_is_not_marked_for_question_that_is_not_about_it() -> None:
