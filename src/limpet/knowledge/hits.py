@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import NamedTuple
 
-from limpet.knowledge.outdated import find_doubt, mark_outdated
+from limpet.knowledge.outdated import MessageDoubts, mark_outdated
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, is_doubtful
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import is_near_duplicate
@@ -119,12 +119,12 @@ def names_unknown(tx: Tx, partition: Partition, wanted: SearchRequest) -> bool:
     return bool(names) and not search(tx, partition, named)
 
 
-def doubt_message(hit: Hit, question: str, claims: Iterable[Record]) -> Hit:
+def doubt_message(hit: Hit, doubts: MessageDoubts) -> Hit:
     """Name what was said since in the hit of a user's message that taught nothing: it may be untrue by now."""
     source = hit.source
     if source.kind is not SourceKind.MESSAGE or source.role != Role.USER:
         return hit
-    later = find_doubt(question, hit.text, source.created_at, claims)
+    later = doubts.find(hit.text, source.created_at)
     return hit if later is None else replace(hit, metadata={**hit.metadata, DOUBTED_BY: later})
 
 

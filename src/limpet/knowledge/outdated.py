@@ -17,6 +17,7 @@ from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
 from limpet.knowledge.similarity import find_content_stems, find_name_stems
 from limpet.model.dataclass import replace
+from limpet.model.late import lazy_property
 from limpet.model.record import CLAIM_TYPES, Origin, Record
 from limpet.model.text_cache import cache_texts
 from limpet.providers.encoder import embed_text
@@ -44,7 +45,7 @@ def mark_outdated(question: str, claims: Iterable[Record]) -> list[Record]:
         return known
     pairs = _Pairs(question, known)
     doubts = pairs.measure(_find_likely(known), [find_told(each) or 0.0 for each in known])
-    later = pairs.before & [each is not None for each in told]
+    later = pairs.find_earlier(known) & [each is not None for each in told]
     best = (doubts * later).argmax(axis=1).tolist()
     marks = {
         at: _mark(question, each, float(doubts[at, by]), known[by])
@@ -107,66 +108,98 @@ def _find_likely(claims: Sequence[Record]) -> Array:
 
 
 class _Pairs:
-    """How near claims are to a question and to each other: rows are what was said before, columns what came later."""
+    """How near claims are to a question and to each other: rows are what was said before, columns what came later.
 
-    def __init__(self, question: str, claims: Sequence[Record], message: str = "") -> None:
-        """``message``: said before; the last row."""
+    Products are computed pair by pair: one of matrices runs in threads, which wait in busy loops for longer.
+    """
+
+    def __init__(self, question: str, claims: Sequence[Record]) -> None:
         import numpy as np
 
-        texts = [each.content for each in claims] + ([message] if message else [])
-        count, vectors = len(claims), np.array([embed_text(text) for text in texts])
-        self.places = {each.id: at for at, each in enumerate(claims)}
-        self.near = vectors @ embed_text(question)
+        self._asked = embed_text(question)
+        self._vectors = np.array([embed_text(each.content) for each in claims])
+        self.near = np.vecdot(self._vectors, self._asked)
         times = np.array([_get_time(each) for each in claims])
+        self._earlier = times[:, None] < times
+        self.alike = np.vecdot(self._vectors[:, None], self._vectors)
+        self._before = np.where(self._earlier, self.alike, -np.inf)
+        self._about: dict[str, Array] = {}  # which claims are about each topic
+        for at, each in enumerate(claims):
+            for topic in _find_topics(each.content):
+                self._about.setdefault(topic, np.zeros(len(claims), dtype=bool))[at] = True
+
+    def find_earlier(self, claims: Sequence[Record]) -> Array:
+        """Which were said before which, in another message."""
+        import numpy as np
+
         messages: dict[object, int] = {}
         said_in = np.array([messages.setdefault(_get_message(each), len(messages)) for each in claims])
-        earlier = times[:, None] < times
-        self.before = earlier & (said_in[:, None] != said_in)
-        self.alike = alike = vectors @ vectors[:count].T
-        self._own = alike - _find_likest_other(np.where(earlier, alike[:count], -np.inf), len(texts))
-        topics = [_find_topics(text) for text in texts]
-        self._same = np.zeros(alike.shape)
-        for at in (at for at, each in enumerate(topics) if each):
-            self._same[at] = [not topics[at].isdisjoint(each) for each in topics[:count]]
+        earlier: Array = self._earlier & (said_in[:, None] != said_in)
+        return earlier
 
     def measure(self, likely: Array, told: Sequence[float]) -> Array:
-        """Return how likely each text is untrue since each later claim."""
+        """Return how likely each claim is untrue since each later one."""
         import numpy as np
 
-        behind, near = self.near.max() - self.near, self.near[: len(told)]
-        return measure_doubt(likely, np.array(told), behind[:, None], near, self._own, self._same)
+        own, same = self.alike - _find_likest_other(self._before), np.zeros(self.alike.shape, dtype=bool)
+        for about in self._about.values():
+            same[about] |= about
+        behind = self.near.max() - self.near
+        return measure_doubt(likely, np.array(told), behind[:, None], self.near, own, same)
+
+    def measure_message(self, text: str, told: Sequence[float]) -> Array:
+        """Return how likely a message that taught nothing is untrue since each claim."""
+        import numpy as np
+
+        vector, same = embed_text(text), np.zeros(len(told), dtype=bool)
+        for topic in _find_topics(text) & self._about.keys():
+            same |= self._about[topic]
+        near = np.vecdot(vector, self._asked)
+        own = np.vecdot(self._vectors, vector) - _or_alone(self._before.max(axis=0))
+        behind = max(self.near.max(), near) - near
+        return measure_doubt(np.full(len(told), _MESSAGE), np.array(told), behind, self.near, own, same)
 
 
-def _find_likest_other(alike: Array, rows: int) -> Array:
+def _find_likest_other(before: Array) -> Array:
     """For each row, how much each later claim is like the likest claim before it that is another one."""
     import numpy as np
 
-    first = alike.argmax(axis=0)
-    columns = np.arange(alike.shape[1])
-    likest = np.repeat(alike[first, columns][None], rows, axis=0)
-    others = alike.copy()
+    first = before.argmax(axis=0)
+    columns = np.arange(before.shape[1])
+    likest = np.repeat(before[first, columns][None], len(before), axis=0)
+    others = before.copy()
     others[first, columns] = -np.inf
     likest[first, columns] = others.max(axis=0)
-    likest[~np.isfinite(likest)] = _ALONE
-    return likest
+    return _or_alone(likest)
 
 
-def find_doubt(question: str, said: str, said_at: datetime, claims: Iterable[Record]) -> str | None:
-    """Return the id of the later claim that may have made untrue what a message says that taught nothing."""
-    known = list(claims)
-    told = {
-        at: told
-        for at, each in enumerate(known)
-        if (told := find_told(each)) is not None and _is_current(each) and _get_time(each) > said_at.timestamp()
-    }
-    if not told or not question.strip():
-        return None
+def _or_alone(likest: Array) -> Array:
     import numpy as np
 
-    likely = np.full((len(known) + 1, len(known)), _MESSAGE)
-    doubts = _Pairs(question, known, said).measure(likely, [told.get(at, 0.0) for at in range(len(known))])[-1]
-    by = max(told, key=lambda at: float(doubts[at]))
-    return known[by].id if doubts[by] >= _MARKED else None
+    return np.where(np.isfinite(likest), likest, _ALONE)
+
+
+class MessageDoubts:
+    """What was said later about a question, and may have made messages untrue that taught nothing."""
+
+    def __init__(self, question: str, claims: Iterable[Record]) -> None:
+        self._question, self._known = question, list(claims)
+        told = ((at, find_told(each)) for at, each in enumerate(self._known) if _is_current(each))
+        self._told = {at: each for at, each in told if each is not None}
+
+    @lazy_property
+    def _pairs(self) -> _Pairs:
+        return _Pairs(self._question, self._known)
+
+    def find(self, said: str, said_at: datetime) -> str | None:
+        """Return the id of the later claim that may have made untrue what a message says."""
+        later = [at for at in self._told if _get_time(self._known[at]) > said_at.timestamp()]
+        if not later or not self._question.strip():
+            return None
+        told = [self._told.get(at, 0.0) for at in range(len(self._known))]
+        doubts = self._pairs.measure_message(said, told)
+        by = max(later, key=lambda at: float(doubts[at]))
+        return self._known[by].id if doubts[by] >= _MARKED else None
 
 
 def _mark(question: str, claim: Record, doubt: float, by: Record) -> Record:

@@ -26,7 +26,7 @@ from limpet.knowledge.hits import (
     place_hit,
     to_claim_hit,
 )
-from limpet.knowledge.outdated import mark_outdated
+from limpet.knowledge.outdated import MessageDoubts, mark_outdated
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, PASSED, find_standing, is_doubtful, is_rule
 from limpet.knowledge.repository import Records
 from limpet.knowledge.similarity import find_content_stems, is_near_duplicate
@@ -96,9 +96,10 @@ def recall(
         claims.add(item.claim for item in more)
         items = _place_successors([*items, *more], claims, back=False)[: wanted.k]
     if not wanted.question.asks_back:
+        doubts = MessageDoubts(wanted.question.text, claims.by_id.values())
         for item in items:
             if not item.is_learned:
-                item.hit = doubt_message(item.hit, wanted.question.text, claims.by_id.values())
+                item.hit = doubt_message(item.hit, doubts)
         items = _sort_scores(_promote_later(items, claims, wanted.question))
     return _finish(items, wanted)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from limpet.knowledge.hits import doubt_message
-from limpet.knowledge.outdated import find_doubt, mark_outdated, may_concern
+from limpet.knowledge.outdated import MessageDoubts, mark_outdated, may_concern
 from limpet.knowledge.prominence import DOUBTED_BY, FOLLOWS, TELLS
 from limpet.model.chunk import Hit, Source, SourceKind
 from limpet.model.record import Layer, Origin, Record, RecordSource, RecordType
@@ -133,13 +133,13 @@ RIDE = "what do I do with the train's crumbs on my suit, every ride to work"
 def test_message_that_taught_nothing_is_doubted_by_later_change_of_what_is_asked(
     question: str, day: int, claims: list[Record], found: str | None
 ) -> None:
-    assert find_doubt(question, RIDE, NOW + timedelta(days=day), claims) == found
+    assert MessageDoubts(question, claims).find(RIDE, NOW + timedelta(days=day)) == found
 
 
 @pytest.mark.parametrize(("role", "metadata"), [("user", {DOUBTED_BY: "bike"}), ("assistant", {})])
 def test_hit_of_outdated_message_of_the_user_names_what_was_said_since(role: str, metadata: dict[str, str]) -> None:
     hit = Hit(RIDE, 0.5, {}, Source(SourceKind.MESSAGE, "1", NOW, role=role))
-    assert doubt_message(hit, QUESTION, [later()]).metadata == metadata
+    assert doubt_message(hit, MessageDoubts(QUESTION, [later()])).metadata == metadata
 
 
 @pytest.mark.parametrize(
