@@ -22,6 +22,7 @@ from limpet.knowledge import change
 from limpet.knowledge.candidate import TurnMessage
 from limpet.knowledge.english import find_topics
 from limpet.knowledge.read import read_turn
+from limpet.knowledge.similarity import compute_signature
 from limpet.model.message import Role
 from limpet.providers.encoder import embed_text
 from limpet_bench.truth.data import load
@@ -75,12 +76,19 @@ def pair_up(messages: Sequence[str], claims: Sequence[Known], question: str | No
                 others = [_near(each, other) for each in mine for other in contents if other != claim.content]
                 same = any(find_topics(claim.content) & find_topics(each) for each in mine)
                 close = max(_near(each, question) for each in mine)
-                asked = [_odds(known), told, behind, close, like - max(others, default=ALONE), float(same)]
+                number = any(_has_other_number(claim.content, each) for each in mine)
+                own = like - max(others, default=ALONE)
+                asked = [_odds(known), told, behind, close, own, float(same), float(number)]
             yield claim, at, features, asked
 
 
 def _near(text: str, question: str) -> float:
     return float(embed_text(text) @ embed_text(question))
+
+
+def _has_other_number(claim: str, later: str) -> bool:
+    known = compute_signature(claim).numbers
+    return bool(known) and not compute_signature(later).numbers <= known
 
 
 def _odds(likely: float) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from limpet.knowledge import english
 from limpet.knowledge.prominence import DOUBT, DOUBTED_BY, FOLLOWS, TELLS
-from limpet.knowledge.similarity import find_content_stems, find_name_stems
+from limpet.knowledge.similarity import compute_signature, find_content_stems, find_name_stems
 from limpet.model.dataclass import replace
 from limpet.model.late import lazy_property
 from limpet.model.record import CLAIM_TYPES, Origin, Record
@@ -25,7 +25,8 @@ from limpet.providers.encoder import embed_text
 if TYPE_CHECKING:
     from limpet.store.tx import Array
 
-_WEIGHTS, _BIAS = (0.462, 0.669, -6.59, 3.48, 3.40, 1.71), -1.57  # in the order of measure_doubt
+_WEIGHTS = (0.455, 0.666, -6.51, 3.14, 3.32, 1.73, 0.76)  # in the order of measure_doubt
+_BIAS = -1.62
 _ALONE = 0.15  # similarity that a lone claim has to beat
 _MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known
@@ -127,6 +128,8 @@ class _Pairs:
         for at, each in enumerate(claims):
             for topic in _find_topics(each.content):
                 self._about.setdefault(topic, np.zeros(len(claims), dtype=bool))[at] = True
+        numbers = {at: compute_signature(each.content).numbers for at, each in enumerate(claims)}
+        self._numbers = {at: each for at, each in numbers.items() if each}
 
     def find_earlier(self, claims: Sequence[Record]) -> Array:
         """Which were said before which, in another message."""
@@ -144,8 +147,11 @@ class _Pairs:
         own, same = self.alike - _find_likest_other(self._before), np.zeros(self.alike.shape, dtype=bool)
         for about in self._about.values():
             same[about] |= about
+        number = np.zeros(self.alike.shape)
+        for at, each in self._numbers.items():
+            number[at] = self._find_other_numbers(each)
         behind = self.near.max() - self.near
-        return measure_doubt(likely, np.array(told), behind[:, None], self.near, own, same)
+        return measure_doubt(likely, np.array(told), behind[:, None], self.near, own, same, number)
 
     def measure_message(self, text: str, told: Sequence[float]) -> Array:
         """Return how likely a message that taught nothing is untrue since each claim."""
@@ -157,7 +163,17 @@ class _Pairs:
         near = np.vecdot(vector, self._asked)
         own = np.vecdot(self._vectors, vector) - _or_alone(self._before.max(axis=0))
         behind = max(self.near.max(), near) - near
-        return measure_doubt(np.full(len(told), _MESSAGE), np.array(told), behind, self.near, own, same)
+        number = self._find_other_numbers(compute_signature(text).numbers)
+        return measure_doubt(np.full(len(told), _MESSAGE), np.array(told), behind, self.near, own, same, number)
+
+    def _find_other_numbers(self, numbers: frozenset[str]) -> Array:
+        """Which claims have a number that is not among these, if there are any."""
+        import numpy as np
+
+        found = np.zeros(len(self.near))
+        for at, each in self._numbers.items() if numbers else ():
+            found[at] = not each <= numbers
+        return found
 
 
 def _find_likest_other(before: Array) -> Array:
@@ -219,17 +235,20 @@ def _find_topics(text: str) -> frozenset[str]:
     return english.find_topics(text)
 
 
-def measure_doubt(likely: Array, told: Array, behind: Array, near: Array, own: Array, same: Array) -> Array:
+def measure_doubt(
+    likely: Array, told: Array, behind: Array, near: Array, own: Array, same: Array, number: Array
+) -> Array:
     """Return how likely later claims have made earlier ones untrue.
 
     ``likely``: what the model of change says of the two. ``told``: how surely the later message tells of a change.
     ``behind``: how much farther from the question the claim is than the nearest one. ``near``: how near the question
     the later one is. ``own``: how much more the later one is like the claim than like what else was known. ``same``: 1
-    if both are about something people mostly have one of.
+    if both are about something people mostly have one of. ``number``: 1 if the earlier one has a number, and the later
+    one another.
     """
     import numpy as np
 
-    features = (np.log((likely + 0.01) / (1.01 - likely)), told, behind, near, own, same)
+    features = (np.log((likely + 0.01) / (1.01 - likely)), told, behind, near, own, same, number)
     total = sum((weight * each for weight, each in zip(_WEIGHTS, features, strict=True)), start=np.array(_BIAS))
     doubts: Array = 1 / (1 + np.exp(-total))
     return doubts

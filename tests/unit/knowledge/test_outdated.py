@@ -98,11 +98,19 @@ def test_what_only_the_user_changes_is_not_marked(fields: dict[str, Any]) -> Non
 
 
 def test_health_is_marked_only_by_what_is_surer() -> None:
-    question, later = "What do I take for my diabetes?", {TELLS: "-2.0", FOLLOWS: "old"}
+    question, later = "What do I take for my diabetes?", {TELLS: "-1.5", FOLLOWS: "old"}
     said = make_claim("new", "The nurse showed the user how the pen for their diabetes works.", 20, metadata=later)
     assert find_marked(question, make_claim("old", "The user takes metformin for diabetes.", 1), said) == {"old": "new"}
     vital = make_claim("old", "The user takes metformin for diabetes.", 1, attribute="medication", subject="user")
     assert find_marked(question, vital, said) == {}
+
+
+def test_another_number_makes_claim_more_likely_outdated() -> None:
+    rent = make_claim("rent", "Rent is 780 a month for one room.", 1)
+    question, told = "What is left of my pay after rent?", {TELLS: "1.0"}
+    text = "The landlady wants {} from the first."
+    assert find_marked(question, rent, make_claim("new", text.format("815"), 20, metadata=told)) == {"rent": "new"}
+    assert find_marked(question, rent, make_claim("new", text.format("more"), 20, metadata=told)) == {}
 
 
 @pytest.mark.parametrize("value", ["stories", "-1e9", "nan", ""])
