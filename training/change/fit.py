@@ -76,9 +76,9 @@ def pair_up(messages: Sequence[str], claims: Sequence[Known], question: str | No
                 others = [_near(each, other) for each in mine for other in contents if other != claim.content]
                 same = any(find_topics(claim.content) & find_topics(each) for each in mine)
                 close = max(_near(each, question) for each in mine)
-                number = any(_has_other_number(claim.content, each) for each in mine)
+                other = any(_has_other_number(claim.content, each) for each in mine)
                 own = like - max(others, default=ALONE)
-                asked = [_odds(known), told, behind, close, own, float(same), float(number)]
+                asked = [_odds(known), told, behind, close, own, float(same), float(other)]
             yield claim, at, features, asked
 
 

@@ -147,6 +147,10 @@ def test_request_for_a_name_is_learned_from_a_question() -> None:
     assert read("can you call me Ali instead of Alice?") == ["The user wants to be called Ali."]
 
 
+def test_price_is_no_age() -> None:
+    assert [each.attribute for each in read_turn([said("Rent is 11,500 baht a month.")])] == ["finance"]
+
+
 def test_value_ends_before_its_purpose() -> None:
     (job,) = read_turn([said("I work weekends at Tesco to pay rent.")])
     assert (job.value, job.content) == ("Tesco", "The user works weekends at Tesco to pay rent.")
@@ -159,6 +163,7 @@ def test_value_ends_before_its_purpose() -> None:
         "*lowers visor* I am Dame Ottoline of the Fens and I eat only turnips",
         "Some guy at the station said he eats nothing but potatoes",
         "one more time, but with the totals in the last column",
+        "ok u r my landlord Mr Grabowski and im asking for heating, dont go easy on me",
     ],
 )
 def test_joke_role_play_hearsay_and_task_of_now_teach_nothing(text: str) -> None:
@@ -333,6 +338,12 @@ def test_only_what_has_to_be_heeded_is_an_instruction(text: str, kinds: list[str
         ("Explain things to me as to a farmer", ["Explain things to the user as to a farmer."]),
         ("Send me a summary every Friday", ["Send the user a summary every Friday."]),
         ("Don't mention my weight", ["Don't mention the user's weight."]),
+        ("Give me the full answer from here on", ["Give the user the full answer from here on."]),
+        ("Switch over to grams and Celsius from here on", ["Switch over to grams and Celsius from here on."]),
+        (
+            "use cups with me always, im a home baker in Ohio",
+            ["Use cups with the user always.", "The user is a home baker in Ohio."],
+        ),
     ],
 )
 def test_how_to_write_is_an_instruction(text: str, sentences: list[str]) -> None:

@@ -223,7 +223,7 @@ def _extract_own(sentence: str) -> str | None:
         asked = (tail for tail in tails if get_pattern("question").match(sentence[tail.end() :]))
         return sentence[: next(asked, tails[-1]).start()].strip() or None
     asked = (tail for tail in get_pattern("unmarked_question").finditer(sentence) if " " in sentence[: tail.start()])
-    tail = next(asked, None)
+    tail = next((tail for tail in asked if not get_pattern("lasts").search(sentence, tail.end())), None)
     kept = sentence[: tail.start()] if tail else sentence
     return None if get_pattern("question").match(sentence) else kept
 

@@ -20,6 +20,7 @@ from limpet.knowledge.english.opening import (
 
 _NOT_MINE = frozenset("is are has does were let lets".split())
 _REFERENCES = frozenset("it me that them this us".split())  # "keep it short" is an order
+_HEARER = frozenset("me your yourself".split())  # so is "use grams with me"
 
 
 def complete_clause(plain: str, *, elided: bool, ordered: bool = False) -> str:
@@ -50,7 +51,10 @@ def complete_clause(plain: str, *, elided: bool, ordered: bool = False) -> str:
         return f"I'm {start.removeprefix('being ')}"
     first = opening.rest[0].word if opening.rest else ""
     other = (
-        opening.verb in _NOT_MINE or first in _REFERENCES or (first.isalpha() and len(first) == 1 and first not in "ai")
+        opening.verb in _NOT_MINE
+        or first in _REFERENCES
+        or (not told and any(each.word in _HEARER for each in opening.rest))
+        or (first.isalpha() and len(first) == 1 and first not in "ai")
     )  # "row F"
     return plain if other or not opening.plain or opening.verb in third_person() else f"I {start}"
 
