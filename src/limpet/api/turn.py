@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from limpet.api import parameters as arg
 from limpet.api.runtime import Runtime
 from limpet.errors import InvalidInput, SessionNotFound, StorageError, StoreFull
-from limpet.knowledge import english
 from limpet.knowledge.candidate import QUOTED_KEY, find_echoes
+from limpet.knowledge.opt_out import asks_not_to_keep
 from limpet.model.context import Context, Omission
 from limpet.model.dataclass import replace
 from limpet.model.message import Message, Role, ToolCall
@@ -303,7 +303,7 @@ class Turn:
             return None
 
     def _begin_note(self, reply: str, hide: Callable[[Callable[[str], str], str], str]) -> TurnNote | None:
-        if not self._runtime.notes.writes_daily or english.is_opt_out(self._message.text):
+        if not self._runtime.notes.writes_daily or asks_not_to_keep(self._message.text):
             return None
         notes = self._runtime.notes
         said, answered = (hide(notes.mask, text) for text in (self._message.text, reply))

@@ -19,6 +19,7 @@ from limpet.knowledge import english, remember
 from limpet.knowledge.apply import LOOKED_THROUGH, RecentClaims, Reconciler, build_record
 from limpet.knowledge.candidate import Candidate, TurnMessage, find_references
 from limpet.knowledge.change import find_changes, tells_of_change
+from limpet.knowledge.opt_out import asks_not_to_keep
 from limpet.knowledge.promote import choose_layer
 from limpet.knowledge.read import read_turn
 from limpet.knowledge.remember import REPLY_TIME, RecordChunker, enqueue_learning, enqueue_maintenance
@@ -311,6 +312,7 @@ class Learner:
         recalled: Sequence[str],
         llm: Llm | None,
     ) -> TurnExtraction:
+        said = [each for each in said if each.role is not Role.USER or not asks_not_to_keep(each.text)]
         if llm is None:
             said, before = [_mark_as_words(each) for each in said], [_mark_as_words(each) for each in before]
             found = read_turn(said, recalled, before)
@@ -447,7 +449,7 @@ def build_turn_event(
 
     ``turn`` begins with the user's message and ends with the reply.
     """
-    if any(message.role is Role.USER and english.is_opt_out(message.text) for message in turn):
+    if any(message.role is Role.USER and asks_not_to_keep(message.text) for message in turn):
         return None
     asked = " ".join(mask(message.text) for message in turn if message.role is Role.USER)
     answered = mask(turn[-1].text) if turn and turn[-1].role is Role.ASSISTANT else ""
@@ -487,9 +489,7 @@ def _build_metadata(outcomes: Sequence[TurnToolOutcome], skill: str | None) -> d
     said: dict[str, str] = {"skill": skill} if skill else {}
     if outcomes:
         said["outcome"] = "failed" if any(outcome.failed for outcome in outcomes) else "done"
-        named = dict.fromkeys(
-            f"{outcome.tool[:_TOOL]} {'failed' if outcome.failed else 'done'}" for outcome in outcomes
-        )
+        named = dict.fromkeys(f"{each.tool[:_TOOL]} {'failed' if each.failed else 'done'}" for each in outcomes)
         said["tools"] = ", ".join(list(named)[:20])
     return said
 

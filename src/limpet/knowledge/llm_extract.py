@@ -12,6 +12,7 @@ from limpet.knowledge import english
 from limpet.knowledge.attributes import find_label, get_attribute, load_attributes
 from limpet.knowledge.candidate import PASSING, Candidate, Echoes, TurnMessage, find_references
 from limpet.knowledge.llm_digest import build_json_request
+from limpet.knowledge.opt_out import asks_not_to_keep
 from limpet.knowledge.read import extract_candidates, read_turn
 from limpet.knowledge.similarity import compute_signature, fold_text, is_same_value
 from limpet.model.dataclass import replace
@@ -232,7 +233,7 @@ def _build_candidate(fact: Mapping[str, Any], turn: Sequence[TurnMessage]) -> Ca
     if place is None:
         return None
     said, sentence = place
-    if english.is_opt_out(said.text) or english.is_forget_request(sentence):
+    if asks_not_to_keep(said.text) or english.is_forget_request(sentence):
         return None
     type_ = _TYPES.get(kind, RecordType.FACT)
     if said.role is Role.ASSISTANT and type_ not in {RecordType.DECISION, RecordType.FAILURE, RecordType.FIX}:

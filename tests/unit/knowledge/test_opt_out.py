@@ -6,13 +6,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from limpet import Limpet
 from limpet.knowledge.candidate import TurnMessage
 from limpet.knowledge.english.assertions import is_forget_request, is_opt_out
 from limpet.knowledge.graph.extract import extract_from_message
 from limpet.knowledge.learn import build_turn_event
 from limpet.knowledge.llm_extract import parse_answer
+from limpet.knowledge.opt_out import asks_not_to_keep
 from limpet.knowledge.read import extract_candidates as extract
 from limpet.model.message import Message, Role
+from limpet.model.record import Origin
 from limpet.model.scope import Level, Owner, Scope
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -253,3 +256,53 @@ def test_opt_out_is_heard_in_many_wordings(text):
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_is_not_an_opt_out(text):
     assert not is_opt_out(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "this one must leave your head again: I'm seeing a divorce lawyer on Friday",
+        "I gamble. That goes nowhere near your notes, right?",
+        "please act as if I never told you: I'm moving to Ghent in May",
+        "erase it from your memory when you've answered: I owe the bank 9,000 euros",
+        "no lo guardes: vivo en Lima",
+        "not something to hold on to, but I live in Turku with my ex",
+        "you don't get to remember that I live in Oslo",
+    ],
+)
+def test_model_hears_opt_out_that_rules_do_not(text):
+    assert not is_opt_out(text)
+    assert asks_not_to_keep(text)
+    assert asks_not_to_keep(f"{text}\n{'Then the notes of our meeting. ' * 200}")
+    assert asks_not_to_keep(f"{'Then the notes of our meeting. ' * 200}\n{text}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't forget that I'm allergic to walnuts.",
+        "I keep forgetting my PIN, and I live in Leeds",
+        "Forget what I said about Oslo, I live in Bergen.",
+        "I told no one but my sister Ana, who lives in Porto",
+        "Please remember this: my son is called Emil",
+        "My doctor keeps no record of my allergy to latex",
+        "Nobody must know at work that I'm a twin, funny story",
+        "You can drop the metric rule, I like inches again",
+        "",
+        "🙂",
+    ],
+)
+def test_model_does_not_take_ordinary_text_for_opt_out(text):
+    assert not asks_not_to_keep(text)
+
+
+def test_turn_that_asks_not_to_be_kept_teaches_nothing(tmp_path):
+    with Limpet.open(tmp_path) as memory:
+        session = memory.session("chat", user="ann")
+        for text in ("I gamble. That goes nowhere near your notes, right?", "I live in Turku."):
+            with session.turn(text) as turn:
+                turn.reply("All right.")
+        session.learn()
+        assert [each.value for each in memory.records(user="ann") if each.origin is Origin.EXTRACTED] == ["Turku"]
+        assert not any("gamble" in each.content for each in memory.records(user="ann"))
+        assert "gamble" not in memory.notes.day(user="ann")

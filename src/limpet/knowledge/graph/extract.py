@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from limpet.knowledge import english
 from limpet.knowledge.graph.names import NameSpan, find_entities, scan_text
+from limpet.knowledge.opt_out import asks_not_to_keep
 from limpet.model.dataclass import replace
 from limpet.model.graph import (
     SENTENCE_CHARS,
@@ -209,7 +210,7 @@ _MAX_VALUE = 300
 
 def is_eligible(message: Message) -> bool:
     """Ignore tool output, system prompts and messages that must not be stored."""
-    if message.role is Role.USER and english.is_opt_out(message.text):
+    if message.role is Role.USER and asks_not_to_keep(message.text):
         return False
     return message.role in {Role.USER, Role.ASSISTANT} and bool(message.text.strip())
 
