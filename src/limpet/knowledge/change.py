@@ -97,7 +97,9 @@ def find_changes(message: str, claims: Sequence[str]) -> list[Change]:
 
 @cache_texts(8)  # the claims of one message are compared with the same ones
 def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
-    found = [_find_instruction_change(message, claim) for claim in claims]
+    told = _analyse_message(message)
+    lifting = [each for each in told.clauses if english.changes_instructions(each.said.text)] if told else []
+    found = [_find_instruction_change(lifting, claim) for claim in claims]
     for at, (clause, features) in measure(message, claims).items():
         if _is_event(_read(claims[at])):
             continue  # what happened stays so
@@ -109,10 +111,9 @@ def _find_changes(message: str, claims: tuple[str, ...]) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def _find_instruction_change(message: str, claim: str) -> Change:
+def _find_instruction_change(lifting: Sequence[_Clause], claim: str) -> Change:
     """Whether a clause lifts or replaces an instruction: the trained model has seen no instructions."""
-    told = _analyse_message(message)
-    found = [Change(_judge_instruction(each, claim), each.start, each.end) for each in told.clauses] if told else []
+    found = [Change(_judge_instruction(each, claim), each.start, each.end) for each in lifting]
     best = max(found, key=lambda each: each.probability, default=Change(0.0))
     known = _read(claim) if best.probability else None  # to read a claim takes longest
     return best if known is not None and known.kind in ("instruction", "constraint") else Change(0.0)
@@ -120,16 +121,19 @@ def _find_instruction_change(message: str, claim: str) -> Change:
 
 def _judge_instruction(clause: _Clause, claim: str) -> float:
     said = clause.said.text
-    if not english.changes_instructions(said):
-        return 0.0
     instructs = clause.reading is not None and clause.reading.kind in ("instruction", "decision")
     if english.replaces_style(said, claim):
         return _LIFTED if instructs else _UNTOLD
-    about = {stem(word) for word in english.list_instructed(said)}
-    shared = len(about & {stem(word) for word in english.list_instructed(claim)}) / max(1, len(about))
+    about = _find_instructed(said)
+    shared = len(about & _find_instructed(claim)) / max(1, len(about))
     if english.forbids(said):
         return _LIFTED if instructs and shared > _HALF and not english.forbids(claim) else 0.0
     return _UNTOLD if shared >= _HALF and english.allows(said) else 0.0
+
+
+@cache_texts(1 << 12)  # of a claim, for each message
+def _find_instructed(text: str) -> frozenset[str]:
+    return frozenset(map(stem, english.list_instructed(text)))
 
 
 def judge_pair(message: str, clause: _Clause, claim: str, features: list[float]) -> float:

@@ -181,3 +181,22 @@ def test_find_changes_takes_an_event_that_is_off_for_over(message: str) -> None:
 def test_find_changes_leaves_an_event_that_is_not_off_for_good(message: str) -> None:
     (change,) = find_changes(message, ["The user has a match every Sunday."])
     assert change.probability < CONTRADICTS
+
+
+def test_find_changes_asks_once_whether_a_clause_lifts_instructions_however_much_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def note(sentence: str) -> bool:
+        asked.append(sentence)
+        return False
+
+    monkeypatch.setattr(
+        "limpet.knowledge.change._limit", lambda *_: 1.0
+    )  # it asks, too, of the few claims that are near
+    monkeypatch.setattr("limpet.knowledge.english.changes_instructions", note)
+    find_changes(
+        "My aunt paints boats and the tide is late.", [f"The user has been to island {at}." for at in range(50)]
+    )
+    assert 0 < len(asked) < 5

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from limpet.knowledge.english import get_pattern, get_signs, get_words, load_table
+from limpet.model.text_cache import cache_texts
 
 _WORDS = re.compile(r"[^\W_]+")
 
@@ -119,7 +120,8 @@ def replaces_style(sentence: str, instruction: str) -> bool:
     return any(styles.isdisjoint(known.get(kind, styles)) for kind, styles in said.items())
 
 
-def _find_styles(text: str) -> dict[str, set[str]]:
+@cache_texts(1 << 12)  # of a claim, for each message
+def _find_styles(text: str) -> Mapping[str, set[str]]:
     """Return what a text asks for, by kind; what it forbids does not count."""
     said = f" {' '.join(_JOINED_WORDS.findall(text.lower()))} "
     found: dict[str, set[str]] = {}
