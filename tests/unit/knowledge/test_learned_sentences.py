@@ -36,6 +36,10 @@ def read(text: str, before: str = "") -> list[str]:
             {"The user is lactose intolerant.", "The user doesn't like olives."},
         ),
         (
+            "my aunt is coeliac, my uncle won't eat fish and we have twins, lunch ideas for sunday?",
+            {"The user's aunt is coeliac.", "The user's uncle won't eat fish.", "The user has twins."},
+        ),
+        (
             "Can you plan my week, I'm training for a regatta and my left wrist is taped?",
             {"The user is training for a regatta.", "The user's left wrist is taped."},
         ),

@@ -42,6 +42,8 @@ _SOMEBODY = frozenset("he she".split())
 _OWN = frozenset("i we my our".split())
 _ONE = frozenset("am is has".split())  # of one person: "my father in Nagoya and I'm in Sapporo" are no pair
 _PLEASE = frozenset("please pls".split())
+_DENIALS = frozenset("don't dont can't cant cannot won't wont".split())
+_WITH = re.compile(r"\bwith (?:an?|one|two|three|my|no)\b[^,]*$", re.IGNORECASE)
 _CLOSING = re.compile(r",?\s+(?:and|plus|&)\s+", re.IGNORECASE)
 
 
@@ -79,7 +81,8 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[StatementSpan]:
         single = found is None or found.verb in _ONE
         if own and said == "and" and not shared[-1] and not single and _is_pair(before):
             continue
-        if found is not None and own and _elaborates(found, said, first=len(cuts) == 1):
+        alone = len(cuts) == 1 and not _lists_clauses(sentence[joint.end() :])
+        if found is not None and own and _elaborates(found, said, first=alone):
             opening = found
             continue
         if own and not said and _is_remark(sentence[joint.end() :]):
@@ -141,6 +144,13 @@ def _elaborates(clause: Opening, joint: str, *, first: bool) -> bool:
     named = clause.subject[0].isupper() or subject[0] in get_words("determiners") | get_words("persons")
     bare = not named and find_role_word(subject[0]) is None and find_role_word(subject[0].removesuffix("s")) is None
     return subject[0] in get_words("references") or (bare and first)
+
+
+def _lists_clauses(rest: str) -> bool:
+    """Whether the last of several clauses follows: "bed is at eight, screens are off at six and lunch is cold"."""
+    end = _CLOSING.search(rest)
+    last = find_opening(rest[end.end() : end.end() + _AHEAD]) if end else None
+    return last is not None and bool(last.subject) and last.subject.lower() not in get_words("references")
 
 
 def _is_remark(rest: str) -> bool:
@@ -234,14 +244,17 @@ def _share(opening: Opening | None, before: str, rest: str, last: str, *, listed
         return ""  # "I'm at home, call my mum"
     if not opening.subject and get_pattern("part_order").match(rest) and _is_order(rest):
         return ""  # "call me after ten and please don't text"
-    plain = words[0].word in get_words("verbs") | {"be", "have"}
+    plain = words[0].word in get_words("verbs") | _DENIALS | {"be", "have"}
     if last.endswith(" to ") and plain:
         return last
     if not joined and plain and _is_listed(opening, words, rest):
         return _find_infinitive(before) or (None if _is_governed(before) else f"{opening.subject} ")
-    if _continues(opening, words, before, joined=joined):
+    stated = opening.verb in get_words("copula") and get_pattern("part_adjective").match(rest)
+    if not stated and _continues(opening, words, before, rest, joined=joined):
         return f"{opening.subject} " if opening.subject else ""
-    if opening.verb in get_words("copula") and opening.subject and _is_state(opening, tokens, rest, joined=joined):
+    inside = words[0].word in {"a", "an"} and joined and _WITH.search(before)  # "with a bad hip and a garden"
+    is_state = opening.verb in get_words("copula") and opening.subject and not inside
+    if is_state and _is_state(opening, tokens, rest, joined=joined):
         named = _NAMED.search(f"{opening.subject} {before}")
         return f"{named[1]} is " if named else f"{opening.words} "
     if opening.verb == "am" and _NAME.search(before) and get_pattern("part_occupation").match(rest):
@@ -253,7 +266,7 @@ def _share(opening: Opening | None, before: str, rest: str, last: str, *, listed
     return "" if refuses or apart else None
 
 
-def _continues(opening: Opening, words: Sequence[Token], before: str, *, joined: bool) -> bool:
+def _continues(opening: Opening, words: Sequence[Token], before: str, behind_it: str, *, joined: bool) -> bool:
     """Whether the words begin with another verb of the same subject.
 
     After a bare comma a verb may be an order ("don't tell"), a question ("is it") or a participle ("bought used").
@@ -273,8 +286,8 @@ def _continues(opening: Opening, words: Sequence[Token], before: str, *, joined:
         return False
     if first in get_words("verbs") or (joined and _acts(*words[:2])):
         return opening.plain and (joined or not opening.subject) and not _is_governed(before)
-    if first in third_person() and first != "is":
-        return not opening.plain
+    if first in third_person() and (first != "is" or _CLOSING.search(behind_it)):
+        return not opening.plain and words[1].word not in get_words("persons")
     if is_auxiliary(first):
         denied = first == opening.verb and first.endswith("n't")  # "I don't drink, don't smoke"
         return (joined or denied) and (opening.plain or not first.startswith("don"))

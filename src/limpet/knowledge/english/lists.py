@@ -20,6 +20,7 @@ from limpet.knowledge.english.opening import (
     find_opening,
     find_tokens,
     is_auxiliary,
+    is_done,
     is_finite,
     is_participle,
     is_past,
@@ -33,6 +34,7 @@ _MAX_TOKENS = 80
 _MAX_CLAUSE = 300  # characters: longer ones are not lists
 _MAX_THING = 12  # words of a thing at most: more tell a story
 _MAX_THINGS = 8
+_PAIR = 2
 _SURELY = 3  # things that are a list by their number
 _PERSONS = frozenset({"i", "he", "she", "we", "they"})
 _BEFORE_VERBS = frozenset("still always never often usually".split())  # "credits still turn around"
@@ -107,7 +109,11 @@ def find_list(clause: str) -> ThingList | None:
     inner = find_opening(clause[tokens[found.at].start :])
     if inner is not None and inner.subject:
         return None  # "I think my sister has a cat and a dog"
-    things = _merge(_cut(clause, tokens[found.at].start))
+    cut = _cut(clause, tokens[found.at].start)
+    if len(cut) == _PAIR and cut[1].joint == "," and _are_things(clause, cut, negated=False):
+        gapped = _fill_gaps(clause, opening, found, cut)  # "my mum lives in Cork, my dad in Perth"
+        return ThingList(tuple((each.start, each.end) for each in cut), gapped) if gapped else None
+    things = _merge(cut)
     if not 2 <= len(things) <= _MAX_THINGS or not _are_things(clause, things, negated=found.negated):
         return None
     spans = tuple((thing.start, thing.end) for thing in things)
@@ -167,7 +173,7 @@ def _goes_on(auxiliary: str, word: str) -> bool:
 def _skip_preposition(tokens: Sequence[Token], at: int, verb: str, *, negated: bool) -> _Object | None:
     """The object from a token on. A preposition of the verb goes before it: "pay for", "allergic to"."""
     word, after = tokens[at].word, tokens[at + 1].word if at + 1 < len(tokens) else ""
-    perfect = verb in _HAVE and (is_past(word) or word.endswith("ed") or word in get_words("participles"))
+    perfect = verb in _HAVE and is_done(word)
     if perfect or verb in get_words("together") or word in get_words("relatives") | get_words("persons"):
         return None
     prepositions = get_words("prepositions")

@@ -221,6 +221,11 @@ def is_past(word: str) -> bool:
     return any(stem in get_words("verbs") for stem in stems)
 
 
+def is_done(word: str) -> bool:
+    """Whether a word behind "have" may be its participle: "been", "moved"."""
+    return is_past(word) or word.endswith("ed") or word in get_words("participles")
+
+
 def is_finite(word: str) -> bool:
     return word in get_words("verbs") or is_auxiliary(word) or word in third_person() or is_past(word)
 

@@ -14,7 +14,7 @@ from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.clause import FIRST_PERSON, KIN_NAMED, find_role_word, is_name, normalize_subject
 from limpet.knowledge.english.dates import RELATIVE, find_date
 from limpet.knowledge.english.elision import complete_clause
-from limpet.knowledge.english.opening import find_opening, third_person
+from limpet.knowledge.english.opening import find_opening, is_done, third_person
 from limpet.knowledge.english.statement import format_statement, format_subject, is_quote, quote
 from limpet.knowledge.similarity import tokenize
 from limpet.model.record import RecordType
@@ -136,8 +136,8 @@ def names_nothing(text: str) -> bool:
         return impression and not named and not FIRST_PERSON.search(plain)
     empty = _SELF | get_words("auxiliaries") | get_words("prepositions") | get_words("adverbs")
     words = [token.word for token in opening.rest if token.is_word and token.word not in empty]
-    perfect = opening.verb in {"have", "has"}  # whose participle is the verb
-    return not named and (len(words) <= perfect or plain.lower().endswith(" to"))
+    perfect = opening.verb in {"have", "has"} and any(map(is_done, words[:1]))  # whose participle is the verb
+    return not named and " never " not in plain and (len(words) <= perfect or plain.lower().endswith(" to"))
 
 
 def name_subject(content: str, subject: str) -> str:
