@@ -62,6 +62,7 @@ def read_talk(lives: Path, plain: Path | None) -> list[str]:
     """What people say to assistants and to each other, and have kept."""
     people = [person for name in "abcdefghi" for person in read_people(name)]
     said = [each["text"] for person in people for kind in ("facts", "changes", "others") for each in person[kind]]
+    said += [each["text"] for name in "klmn" for person in read_people(name) for each in person["said"]]
     said += [json.loads(line)["text"] for line in plain.read_text("utf-8").splitlines()] if plain else []
     for life in map(json.loads, lives.read_text("utf-8").splitlines()):
         said += [turn["text"] for turn in life["turns"] if turn["speaker"] != "assistant"]
@@ -244,7 +245,7 @@ def report(name: str, weights: dict[str, np.ndarray], examples: Sequence[Example
     scores = np.array(network.score([default_encoder().embed_pieces(each.text)[:PIECES] for each in examples]))
     asked = np.array([each.asked for each in examples])
     rules = np.array([english.is_opt_out(each.text) for each in examples])
-    for kind, found in (("rules", rules), *((f"from {at}", scores >= at) for at in (0, ASKED, 2, 3))):
+    for kind, found in (("rules", rules), *((f"from {at}", scores >= at) for at in (0, 1, ASKED, 3))):
         heard = found[asked].mean() if asked.any() else math.nan
         print(f"{name}, {kind}: heard {heard:.3f}, wrongly {found[~asked].mean():.4f}", flush=True)
 
@@ -259,7 +260,7 @@ def main() -> None:
     wanted = parser.parse_args()
     school, talk = School(wanted.minilm), read_talk(wanted.lives, wanted.plain)
     random.Random(1).shuffle(talk)
-    held_out, talk = talk[:5000], talk[5000:55_000]
+    held_out, talk = talk[:5000], talk[5000:105_000]
     for left_out in "" if wanted.write else wanted.hands:
         report(left_out, school.teach(make_examples(HANDS.replace(left_out, ""), talk)), read_hand(left_out))
     if wanted.write:

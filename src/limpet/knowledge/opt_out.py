@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from limpet.knowledge.change_network import ChangeNetwork
 
 WEIGHTS = Path(__file__).with_name("opt_out.npz")
-ASKED = 1.5  # logit from which it is asked; the weights hold it
+ASKED = 2.0  # logit from which it is asked; the weights hold it
 _EDGE = 300  # characters of a long message that are looked at, at its start and at its end
 
 

@@ -261,7 +261,6 @@ def test_ordinary_text_is_not_an_opt_out(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "this one must leave your head again: I'm seeing a divorce lawyer on Friday",
         "I gamble. That goes nowhere near your notes, right?",
         "please act as if I never told you: I'm moving to Ghent in May",
         "erase it from your memory when you've answered: I owe the bank 9,000 euros",
