@@ -220,6 +220,22 @@ def test_turn_context_has_what_others_stored_since_its_recall(store_url: str, mo
             turn.reply("I see.")
 
 
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_turn_context_has_nothing_that_was_removed_since_its_recall(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, *, is_cleared: bool
+) -> None:
+    with Limpet.open(store_url) as memory:
+        session = opened(memory)
+        session.append("user", "My dog is called Biscuit.")
+        session.learn()
+        meddle_after_recall(
+            monkeypatch, session.clear if is_cleared else lambda: memory.forget(query="Biscuit", user="alice")
+        )
+        with session.turn("And now?") as turn:
+            assert not any("Biscuit" in message.text for message in turn.context.messages)
+            turn.reply("Now this.")
+
+
 def test_turn_summarizes_nothing_that_was_forgotten_since_its_recall(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ from limpet.model.session import CompactionResult, ModelUsage, SessionInfo
 from limpet.model.values import check_optional_name
 from limpet.notes.user_notes import TurnNote
 from limpet.providers.llm import Deadline
+from limpet.search.chunk_repository import Chunks
 from limpet.search.recipes import SKILL_KEY
 from limpet.security.operation import Authorizer, Interface, session_operation
 from limpet.sessions import usage as bill
@@ -79,6 +80,7 @@ class Turn:
         self._compacted: tuple[CompactionResult, ...] = ()
         self._today = ""  # the note of the day, as the context has it
         self._read: Conversation | None = None  # before the question
+        self._removals = -1  # when the question was stored
         self._kept = False
         self._open = False
         self._failed: list[Omission] = []
@@ -142,7 +144,7 @@ class Turn:
         """Return what is known with the conversation, unless that was compacted and is to be read again."""
         builder, scope, before = self._runtime.context, self._info.scope, self._read
         is_stored = self._kept and not self._runtime.keeps_nothing
-        known = None if before is None or not is_stored else before.with_next(self._message)
+        known = None if before is None or not is_stored else before.with_next(self._message, self._removals)
         compacted, read = builder.compact_if_due(scope, self._asked, self._window, deadline, known)
         self._compacted = (compacted,) if compacted.done else ()
         return None if compacted.done else read
@@ -259,7 +261,10 @@ class Turn:
 
     def _store(self, messages: Sequence[Message]) -> StoredMessages:
         appender, scope = self._runtime.appender, self._info.scope
-        return store_messages(appender, scope, messages, lambda _tx, _new: None, Message.has_same_content)
+        return store_messages(appender, scope, messages, self._note_removals, Message.has_same_content)
+
+    def _note_removals(self, tx: Tx, _new: Sequence[Message]) -> None:
+        self._removals = Chunks(tx).count_removals(self._info.partition)
 
     def _finish(self, messages: Sequence[Message], spent: ModelUsage | None) -> StoredMessages:
         """With what belongs to a finished turn: its bill, its record, its note, and the wish to learn from it."""

@@ -93,10 +93,11 @@ class Conversation(NamedTuple):
     shown: tuple[Message, ...]  # those of the history that the summary does not cover
     ended: tuple[str, ...] = ()
     unsummarised: Sequence[Message] = ()
+    removals: int = 0  # of the user's chunks
 
-    def with_next(self, message: Message) -> Conversation | None:
-        """The same after a message was stored, unless others came in between."""
-        if message.sequence != self.info.last_sequence + 1:
+    def with_next(self, message: Message, removals: int) -> Conversation | None:
+        """The same after a message was stored, unless others came, or something was removed, in between."""
+        if message.sequence != self.info.last_sequence + 1 or removals != self.removals:
             return None
         return self._replace(
             info=replace(self.info, message_count=self.info.message_count + 1, last_sequence=message.sequence),
@@ -178,7 +179,8 @@ class ContextBuilder:
             self._prefetch_conversation(tx, scope, request, unsummarised=True)
             found = self._collect(tx, scope, visible, request, prepared)
             try:
-                return found, self._read_unsummarised(tx, scope, request)
+                conversation = self._read_unsummarised(tx, scope, request)
+                return found, conversation._replace(removals=Chunks(tx).count_removals(scope.partition))
             except Exception as error:  # why: memory is of use without it; who needs it reads it again, and says why
                 log.debug("the conversation was not read with the recall: %s", error)
                 return found, None

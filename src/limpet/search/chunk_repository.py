@@ -205,6 +205,11 @@ class Chunks(Repository):
         row = self._find_partition(partition)
         return None if row is None else row.id
 
+    def count_removals(self, partition: Partition) -> int:
+        """How often chunks were removed: more than before means that something was forgotten or cleared since."""
+        row = self._find_partition(partition)
+        return 0 if row is None else row.removals
+
     def add(self, partition: Partition, source: ChunkSource, drafts: Sequence[ChunkDraft]) -> None:
         """Add chunks, and enqueue a job for missing vectors."""
         if not drafts:
