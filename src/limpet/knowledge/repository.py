@@ -30,7 +30,6 @@ _RECORD = RowLayout(RECORDS, RECORD_ROWS)
 _VERSION = RowLayout(RECORD_VERSIONS, "version body")
 
 _IN_PARTITION = "r.bucket = :bucket AND r.partition_id = :partition_id"
-# What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
 _TAUGHT = "r.source_session = :session"  # by a message of the session
 _OF_PARTITION = (
     "r.bucket = :bucket AND r.partition_id = (SELECT p.id FROM partitions p WHERE p.bucket = :bucket"
@@ -42,6 +41,7 @@ _OF_USER = (
 )
 # The plus: in the order of its index SQLite would read all records of the partition.
 _NEWEST_OF_FEW = "ORDER BY +r.updated_at DESC, r.id DESC"
+# What the engine keeps for itself under a key of its own, such as a profile, is no memory that anybody saved.
 _LISTED = "(r.key IS NULL OR substr(r.key, 1, 9) <> 'internal_')"
 
 

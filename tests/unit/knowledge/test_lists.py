@@ -120,6 +120,9 @@ def test_split_statements_takes_coordinated_facts_apart(said: str, statements: l
         "I have a van and bank holidays",
         "I'm a postman with a bad hip and a garden",
         "I have a call with Anna and a colleague",
+        "I have a call with Anna and a dentist",
+        "I play chess with Anna and two friends",
+        "Every afternoon I play cards with Anna and the sisters",
         "I have finals in two weeks and debits and credits still turn around in my head",
     ],
 )

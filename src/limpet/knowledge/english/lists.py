@@ -313,8 +313,14 @@ def _are_apart(verb: str, one: _Thing, other: _Thing) -> bool:
         return True
     placed = one.preposition in _PLACES and not other.preposition  # "a house in France and a boat"
     named = {each.kind for each in _list_inside(one)} == {"name"}  # "a mortgage with Nationwide and a bad knee"
-    apart = named and not other.preposition and find_role_word(other.tokens[-1].word) is None
+    apart = named and other.kind == "indefinite" and not other.preposition and not _is_person(other.tokens[-1].word)
     return (parallel or placed or apart) and not _has_like(one, other)
+
+
+def _is_person(word: str) -> bool:
+    if get_pattern("part_occupation").fullmatch(word):
+        return True
+    return any(find_role_word(form) is not None for form in (word, word.removesuffix("s")))
 
 
 def _has_like(one: _Thing, other: _Thing) -> bool:
