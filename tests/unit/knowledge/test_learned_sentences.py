@@ -299,6 +299,10 @@ def test_sentence_names_whom_it_is_about(text: str, start: str) -> None:
             ['The user\'s son is adopted, so no "those are your eyes" in cards.'],
         ),
         ("Could you plan lunch for my dad, he's turning 70 in June.", ["The user's father is turning 70 in June."]),
+        (
+            "need a wheelchair since an accident cost me my leg",
+            ["The user needs a wheelchair since an accident cost the user their leg."],
+        ),
         ("what do kids even want for lunch now, he's gone off cheese", []),
     ],
 )

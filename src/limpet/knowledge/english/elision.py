@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise, takewhile
 
 from limpet.knowledge.english import get_pattern, get_words
 from limpet.knowledge.english.clause import find_role_word
@@ -13,6 +14,7 @@ from limpet.knowledge.english.opening import (
     find_opening,
     find_tokens,
     is_auxiliary,
+    is_finite,
     is_past,
     skip_adverbs,
     third_person,
@@ -53,10 +55,18 @@ def complete_clause(plain: str, *, elided: bool, ordered: bool = False) -> str:
     other = (
         opening.verb in _NOT_MINE
         or first in _REFERENCES
-        or (not told and any(each.word in _HEARER for each in opening.rest))
+        or (not told and _speaks_to_hearer(opening.rest))
         or (first.isalpha() and len(first) == 1 and first not in "ai")
     )  # "row F"
     return plain if other or not opening.plain or opening.verb in third_person() else f"I {start}"
+
+
+def _speaks_to_hearer(rest: Sequence[Token]) -> bool:
+    """Return whether "me" or "your" stands before another verb. "Me dad" is "my dad"."""
+    words = [each.word for each in takewhile(lambda each: not is_finite(each.word), rest)]
+    return any(
+        word in _HEARER and (word != "me" or find_role_word(after) is None) for word, after in pairwise([*words, ""])
+    )
 
 
 def _tells_state(plain: str) -> bool:
