@@ -5,6 +5,7 @@ The English rules know the plainest words; a small trained model hears the rest.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from limpet.knowledge import english
 from limpet.model.late import load_modules
 from limpet.model.text_cache import cache_texts
 from limpet.providers.encoder import default_encoder
+from limpet.search.analysis import split_sentences
 
 if TYPE_CHECKING:
     from limpet.knowledge.change_network import ChangeNetwork
@@ -27,8 +29,15 @@ def asks_not_to_keep(message: str) -> bool:
     if english.is_opt_out(message):
         return True
     parts = [message] if len(message) <= 2 * _EDGE else [message[:_EDGE], message[-_EDGE:]]
+    parts = [" ".join(_list_read(part)) for part in parts]
     read = [pieces for part in parts if len(pieces := default_encoder().embed_pieces(part))]
     return bool(read) and max(_load().score(read)) >= _load().gate
+
+
+def _list_read(text: str) -> Iterator[str]:
+    """The sentences that may ask it: the model takes "don't cache this endpoint" for a request, too."""
+    rule = english.get_pattern("order_of_thing")
+    return (each.text for each in split_sentences(text) if not rule.match(each.text))
 
 
 @cache
