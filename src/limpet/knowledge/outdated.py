@@ -25,8 +25,8 @@ from limpet.providers.encoder import embed_text
 if TYPE_CHECKING:
     from limpet.store.tx import Array
 
-_WEIGHTS = (0.455, 0.666, -6.51, 3.14, 3.32, 1.73, 0.76)  # in the order of measure_doubt
-_BIAS = -1.62
+_WEIGHTS = (0.452, 0.682, -6.44, 2.92, 3.13, 1.61, 0.85)  # in the order of measure_doubt
+_BIAS = -1.80
 _ALONE = 0.15  # similarity that a lone claim has to beat
 _MOST_TOLD = 20.0  # beyond it is no logit of ours
 _FOLLOWS = 0.1  # how likely a statement takes back what it follows, where no more is known

@@ -51,7 +51,7 @@ def test_claim_is_marked_by_later_one_that_tells_of_a_change_and_is_asked_for_to
 
 def test_what_was_said_of_the_same_thing_with_a_marked_claim_is_marked_with_it() -> None:
     """The spaniel is fourteen and deaf: a question that marks one of them marks the other."""
-    train, from_ = make_claim("train", "The user takes the Otley train to work.", 1), "The Otley train has old seats."
+    train, from_ = make_claim("train", "The user takes the Otley train to work.", 1), "The Otley line has old seats."
     other = make_claim("other", "The user's mother lives in Otley.", 2)
     beside = make_claim("beside", from_, 1)
     assert find_marked(QUESTION, train, beside, other, later()) == {"train": "bike", "beside": "bike"}
@@ -98,7 +98,7 @@ def test_what_only_the_user_changes_is_not_marked(fields: dict[str, Any]) -> Non
 
 
 def test_health_is_marked_only_by_what_is_surer() -> None:
-    question, later = "What do I take for my diabetes?", {TELLS: "-1.5", FOLLOWS: "old"}
+    question, later = "What do I take for my diabetes?", {TELLS: "-1.0", FOLLOWS: "old"}
     said = make_claim("new", "The nurse showed the user how the pen for their diabetes works.", 20, metadata=later)
     assert find_marked(question, make_claim("old", "The user takes metformin for diabetes.", 1), said) == {"old": "new"}
     vital = make_claim("old", "The user takes metformin for diabetes.", 1, attribute="medication", subject="user")
@@ -163,11 +163,16 @@ def test_hit_of_outdated_message_of_the_user_names_what_was_said_since(role: str
             "The user's salary goes into Santander.",
             "The user's wages land at Monzo around midnight.",
         ),
+        (
+            "What do I answer when they ask how I come to work?",
+            "The user takes the ferry every morning.",
+            "By tram it takes the user half an hour.",
+        ),
     ],
 )
 def test_claim_is_marked_by_later_one_about_the_same_that_hardly_tells_of_a_change(
     question: str, earlier: str, now: str
 ) -> None:
     dog = make_claim("dog", "The user's dog is called Biscuit.", 2)
-    later = make_claim("later", now, 20, metadata={TELLS: "-0.8"})
+    later = make_claim("later", now, 20, metadata={TELLS: "-0.3"})
     assert find_marked(question, make_claim("earlier", earlier, 1), dog, later) == {"earlier": "later"}

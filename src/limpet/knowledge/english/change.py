@@ -82,7 +82,7 @@ def find_topics(text: str) -> frozenset[str]:
 def _list_topics() -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for topic, words in load_table("topics.toml").items():
-        for word in words.split():
+        for word in [*words.split(), *(get_words("occupations") if topic == "work" else ())]:
             found[word] = (*found.get(word, ()), topic)
     return found
 
