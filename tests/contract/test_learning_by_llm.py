@@ -43,6 +43,18 @@ def test_llm_extraction_stores_fact_and_usage(opening: Callable[..., Limpet]) ->
     assert session.usage().models[0].calls == 1
 
 
+def test_model_never_reads_what_somebody_asks_not_to_keep(opening: Callable[..., Limpet], clock: FakeClock) -> None:
+    llm = FakeLlm("NONE")
+    memory = opening(llm=llm, compact__enabled=False, graph__enabled=False)
+    talk(memory, "Don't remember this: I gamble.", "I live in Porto", "What's a fado?")
+    for _ in range(3):
+        clock.advance(hours=1)
+        memory.jobs.run()
+    asked = "\n".join(map(str, llm.calls))
+    assert "Porto" in asked
+    assert "gamble" not in asked
+
+
 def test_llm_extraction_of_nothing_is_one_call_and_the_end(opening: Callable[..., Limpet], clock: FakeClock) -> None:
     """Rules do not learn from a turn in which the model found nothing."""
     llm = FakeLlm("NONE")

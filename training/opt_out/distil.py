@@ -32,6 +32,7 @@ from limpet.providers.encoder import default_encoder
 
 HERE = Path(__file__).parent
 READER = HERE.parent / "reader" / "data"
+TURNS = HERE.parents[1] / "tests" / "data" / "extraction"
 DEVICE = os.environ.get("DEVICE", "cpu")
 HANDS, UNSEEN = "pqrstu", "k"
 JOINTS = (" ", ". ", ", ", " - ", "\n")
@@ -55,7 +56,10 @@ def read_hand(name: str) -> list[Example]:
 def read_labelled() -> list[Example]:
     """The reader's single messages, which say why nothing is to be learned."""
     rows = [json.loads(line) for name in "abcd" for line in (READER / f"{name}.jsonl").read_text("utf-8").splitlines()]
-    return [Example(row["text"], row["nothing"] == "asked not to remember") for row in rows]
+    found = [Example(row["text"], row["nothing"] == "asked not to remember") for row in rows]
+    turns = [json.loads(line)["turn"] for path in sorted(TURNS.glob("*.jsonl")) for line in path.open(encoding="utf-8")]
+    said = [part["user"] for turn in turns for part in turn if "user" in part]  # about code, many of them
+    return [*found, *(Example(text, False) for text in said if not english.is_opt_out(text))]
 
 
 def read_talk(lives: Path, plain: Path | None) -> list[str]:

@@ -278,11 +278,10 @@ class Learner:
             raise ProviderError(
                 "learn.extractor is llm, and there is no language model; set llm.model, or choose rules"
             )
-        whole = TurnExtraction([])
-        now = self.clock()
-        before = [self._read_message(info, message, now) for message in earlier]
+        whole, now = TurnExtraction([]), self.clock()
+        before = self._read_messages(info, earlier, now)
         for turn in turns:
-            said = [self._read_message(info, message, now) for message in turn]
+            said = self._read_messages(info, turn, now)
             part = self._extract_turn(info, said, before[-_EARLIER:], self._find_echo_texts(info, turn), llm)
             calls, used = whole.calls + part.calls, whole.used + part.used
             if part.error is not None:
@@ -298,11 +297,14 @@ class Learner:
             between()
         return whole
 
-    def _read_message(self, info: SessionInfo, message: Message, now: datetime) -> TurnMessage:
-        """Masked as a whole: in a sentence alone nothing may say that it is a password."""
-        read = TurnMessage.from_message(message, info.created_at, now)
-        said_at = to_local(read.created_at, zone=self.config.notes.find_zone(info.user))
-        return replace(read, text=self.mask(read.text), created_at=said_at)
+    def _read_messages(self, info: SessionInfo, messages: Sequence[Message], now: datetime) -> list[TurnMessage]:
+        """All that may be kept, masked as a whole: in a sentence alone nothing may say that it is a password."""
+        zone = self.config.notes.find_zone(info.user)
+        read = [TurnMessage.from_message(each, info.created_at, now) for each in messages]
+        kept = [each for each in read if each.role is not Role.USER or not asks_not_to_keep(each.text)]
+        return [
+            replace(each, text=self.mask(each.text), created_at=to_local(each.created_at, zone=zone)) for each in kept
+        ]
 
     def _extract_turn(
         self,
@@ -312,7 +314,6 @@ class Learner:
         recalled: Sequence[str],
         llm: Llm | None,
     ) -> TurnExtraction:
-        said = [each for each in said if each.role is not Role.USER or not asks_not_to_keep(each.text)]
         if llm is None:
             said, before = [_mark_as_words(each) for each in said], [_mark_as_words(each) for each in before]
             found = read_turn(said, recalled, before)
