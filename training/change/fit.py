@@ -29,7 +29,7 @@ from limpet_bench.truth.data import load
 from limpet_bench.truth.text import mentions, overlaps
 
 DAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
-UNSEEN = ("y", "z", "b", "g", "h")  # the sets that nothing is fitted on
+UNSEEN = ("y", "z", "b", "g", "h", "i")  # the sets that nothing is fitted on
 FOLLOWS, RELATED, ALONE, LEAST_TOLD = 0.1, 0.05, 0.15, -2.0  # as in outdated.py, reconcile.py and apply.py
 
 
