@@ -108,7 +108,7 @@ def _is_asked_to_keep(text: str, own: english.OwnStatement) -> bool:
 def _read_in_full(together: Sequence[Statement]) -> Iterator[Statement]:
     """The statements of a sentence that says something, each read with the subject it shares: "works the ferries" says
     more behind "my son"."""
-    told = any(each.reading is not None and each.reading.keep >= DOUBTFUL for each in together)
+    told = any(each.reading is not None and each.reading.shown for each in together)
     for each in together:
         reading = each.reading
         if told and reading is not None and reading.keep < SHOWN and each.text.strip() != each.words.strip():
