@@ -366,6 +366,7 @@ def test_how_to_write_is_an_instruction(text: str, sentences: list[str]) -> None
         "write this in English please",
         "explain photosynthesis in simple words",
         "use metric for this recipe",
+        "Call the dentist from tomorrow",
         "give me short answers to these",
     ],
 )
