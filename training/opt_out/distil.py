@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from teacher import LAYERS, Layer, read_packed
+from teacher import LAYERS, Layer, fill_layers, read_packed
 from torch import Tensor, nn
 from torch.nn import functional
 from train import Teller, pack_teller, read_people
@@ -117,16 +117,7 @@ class Teacher(nn.Module):
         self.places = nn.Embedding.from_pretrained(places.clone(), freeze=False)
         self.norm = nn.LayerNorm(size, 1e-12)
         self.layers = nn.ModuleList(Layer(size, 4 * size) for _ in range(LAYERS))
-        names = {
-            "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
-            "output": "attention.output.dense", "norm": "attention.output.LayerNorm", "wide": "intermediate.dense",
-            "back": "output.dense", "norm_out": "output.LayerNorm",
-        }  # fmt: skip
-        pairs = [(self.norm, "embeddings.LayerNorm")]
-        for at, layer in enumerate(self.layers):
-            pairs += [(getattr(layer, own), f"encoder.layer.{at}.{name}") for own, name in names.items()]
-        for module, name in pairs:
-            module.load_state_dict({part: weights[f"{name}.{part}"] for part in ("weight", "bias")})
+        fill_layers(weights, self.norm, self.layers)
         self.look, self.hidden, self.out = nn.Linear(size, 1), nn.Linear(3 * size, 256), nn.Linear(256, 1)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:

@@ -43,6 +43,20 @@ class Layer(nn.Module):
         return self.norm_out(x + functional.dropout(y, dropout, self.training))
 
 
+def fill_layers(weights: dict[str, Tensor], norm: nn.LayerNorm, layers: nn.ModuleList) -> None:
+    """Give the first norm and the layers MiniLM's weights."""
+    names = {
+        "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
+        "output": "attention.output.dense", "norm": "attention.output.LayerNorm", "wide": "intermediate.dense",
+        "back": "output.dense", "norm_out": "output.LayerNorm",
+    }  # fmt: skip
+    pairs = [(norm, "embeddings.LayerNorm")]
+    for at, layer in enumerate(layers):
+        pairs += [(getattr(layer, own), f"encoder.layer.{at}.{name}") for own, name in names.items()]
+    for module, name in pairs:
+        module.load_state_dict({part: weights[f"{name}.{part}"] for part in ("weight", "bias")})
+
+
 class Teacher(nn.Module):
     def __init__(self, weights: dict[str, Tensor], first: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -66,16 +80,7 @@ class Teacher(nn.Module):
         with torch.no_grad():
             self.part.weight.copy_(types.expand(2, -1))
             self.shape.weight.zero_()
-        names = {
-            "query": "attention.self.query", "key": "attention.self.key", "value": "attention.self.value",
-            "output": "attention.output.dense", "norm": "attention.output.LayerNorm", "wide": "intermediate.dense",
-            "back": "output.dense", "norm_out": "output.LayerNorm",
-        }  # fmt: skip
-        pairs = [(self.norm, "embeddings.LayerNorm")]
-        for at, layer in enumerate(self.layers):
-            pairs += [(getattr(layer, own), f"encoder.layer.{at}.{name}") for own, name in names.items()]
-        for module, name in pairs:
-            module.load_state_dict({part: weights[f"{name}.{part}"] for part in ("weight", "bias")})
+        fill_layers(weights, self.norm, self.layers)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         rows = len(batch.ids)
